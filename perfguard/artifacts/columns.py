@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
 #: What the name of a database's table begins with.
 DATABASE = "db_"
-#: Formats whose rows are events and records of a summary: those have tables of their own, or are read one by one.
-_EVENTS = frozenset(("chrome-trace", "tfrecord"))
+#: The format of summaries, whose records are read one by one.
+_RECORDS = "tfrecord"
+#: The format of texts that may have several tables.
+_SECTIONS = "whitespace"
 #: Slots whose rows have tables that were made for them.
 OWN = frozenset(("kernel_details",))
 #: Formats of documents, whose rows are objects in them.
@@ -132,18 +134,28 @@ def _document_slots() -> frozenset[str]:
 def shapes_of(slot: str) -> tuple[Shape, ...]:
     """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
     found = [one for layout in layouts() for one in layout.slots if one.name == slot]
-    versions = dict.fromkeys(version for one in found if one.format not in _EVENTS for version in one.schemas)
+    versions = dict.fromkeys(version for one in found if one.format != _RECORDS for version in one.schemas)
     if slot in _document_slots():
         return _shapes_of_documents(slot, versions)
+    if all(
+        one.format == _SECTIONS and schema(version).get("type") == "object" for one in found for version in one.schemas
+    ):
+        return tuple(_shapes_of_sections(slot, versions))
     is_database = any(one.format == "sqlite" for one in found)
     if not is_database:
         versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")
-    if not versions or slot in OWN:
+    if not versions or slot in OWN or slot in _traces():
         return ()
     if is_database:
         return _shapes_of_database(versions)
     rows = {version: _sources(row_schema(schema(version)), schema(version)) for version in versions}
     return (Shape(name=slot, slots=(slot,), versions=rows), *_shapes_of_cells(slot, versions))
+
+
+@cache
+def _traces() -> frozenset[str]:
+    """Return the slots whose events go into `spans`, `flows` and other tables of traces."""
+    return frozenset(layout.tables["slot"] for layout in layouts() if layout.tables and "slot" in layout.tables)
 
 
 #: What the columns are called that have the name of a column and its cells.
@@ -161,6 +173,15 @@ def _shapes_of_cells(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
             if pattern in parts
         }
         yield Shape(name=f"{slot}_{name}", slots=(slot,), inner=name, versions=rows, pattern=pattern)
+
+
+def _shapes_of_sections(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
+    """Yield the tables of a text that has several, one after the other."""
+    for inner in dict.fromkeys(name for version in versions for name in schema(version)["properties"]):
+        rows = {
+            version: _sources(schema(version)["properties"][inner]["items"], schema(version)) for version in versions
+        }
+        yield Shape(name=f"{slot}_{inner}", slots=(slot,), inner=inner, versions=rows)
 
 
 def _shapes_of_documents(slot: str, versions: Iterable[str]) -> tuple[Shape, ...]:

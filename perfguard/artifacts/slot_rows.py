@@ -110,7 +110,7 @@ def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: 
     for inner, shape in shapes.items():
         if (rows := content.tables.get(inner) if inner else content.table) is not None:
             SlotRows(batch, cycle, number, shape, version).add(rows)
-    if names := [inner for inner in shapes if inner]:
+    if file.slot.format == "sqlite" and (names := list(shapes)):
         heights = [content.tables[name].height if name in content.tables else 0 for name in names]
         batch.add(
             "database_tables",

@@ -6,18 +6,16 @@ import os
 import zlib
 from pathlib import Path
 
+from perfguard.artifacts.readers import TRACE
 from perfguard.artifacts.survey import survey
 from perfguard.recording import Recording
-
-#: The format of layouts for Google's "Trace Event Format", plain or gzip.
-_FORMAT = "chrome-trace"
 
 
 def timelines_in(recording: Recording) -> tuple[Path, ...]:
     """Return the traces of a recording in the trace event format, by rank and name."""
     found = survey(recording.profiler_directory)
     traces = [
-        (file.rank or 0, file.path) for cycle in found.cycles for file in cycle.files if file.slot.format == _FORMAT
+        (file.rank or 0, file.path) for cycle in found.cycles for file in cycle.files if file.slot.format == TRACE
     ]
     return tuple(path for _, path in sorted(traces))
 

@@ -192,6 +192,6 @@ def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str
         return f"{artifact.place} {columns['path']}"
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
-    if artifact.content.table is not None:
+    if artifact.content.table is not None or artifact.content.tables:
         return f"{artifact.place}:{row}" + (f" {columns['path']}" if columns.get("path") is not None else "")
     return f"{artifact.place} {artifact.content.events_path}[{row}]"

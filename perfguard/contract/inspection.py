@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfguard.artifacts.conditions import Expectation, known_conditions
-from perfguard.artifacts.readers import NO_DOCUMENT
+from perfguard.artifacts.readers import NO_DOCUMENT, TRACE
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.survey import FoundCycle
@@ -43,8 +43,6 @@ _Read = TypeVar("_Read")
 
 #: Errors of the machine, not of a recording: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
-#: The format of traces.
-TRACE = "chrome-trace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import Layout
-from perfguard.artifacts.readers import OPAQUE, READERS, Content, csv_stream
+from perfguard.artifacts.readers import OPAQUE, READERS, TRACE, Content, csv_stream
 from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
@@ -104,6 +104,11 @@ def _read(
             short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
             if version is not None:
                 add_tables(to.tables, to.cycle, to.file, file, version, content)
+            if content.table is not None and file.slot.format == TRACE:
+                # Its rows are in the tables.
+                content = Content(
+                    document=content.document, events_path=content.table.path, events=content.table.height
+                )
             return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
         misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
         if best is None or misfit < best[0]:

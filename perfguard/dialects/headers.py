@@ -8,7 +8,9 @@ A file has one query after the other, each under a header of lines `-- key: valu
 * `layouts`: the layouts it is run for, where not all; `files`: slots that must have been read;
 * `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
   each, with `{part}` replaced in it and in the rest of the header;
-* `about`, `tolerance`, `source`: for people.
+* `about`, `tolerance` (exact, where not there), `source`: for people.
+
+A query with the name of the one above is of the same rule: keys of `SHARED` that it does not have are those of that one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Keys that every header can have.
 KEYS = ("needs", "layouts", "files", "each", "about", "tolerance", "source")
+#: Keys that queries of one rule share.
+SHARED = ("code", "needs", "in", "layouts", "files", "source")
 #: A slot, and the name that a database has for one of its tables.
 Place = tuple[str, str]
 
@@ -97,9 +101,13 @@ def entries(text: str, file: str, kind: str, keys: frozenset[str], required: Seq
     one."""
     lines = text.split("\n")
     begins = [number for number, line in enumerate(lines) if line.startswith(f"-- {kind}:")]
+    above: dict[str, str] = {}
     for begin, end in pairwise([*begins, len(lines)]):
         place = f"{file}:{begin + 1}"
         header, count = _header(lines[begin:end], place, kind, keys)
+        if header[kind] == above.get(kind) and "{" not in header[kind]:
+            header = {**{key: above[key] for key in SHARED if key in above}, **header}
+        above = dict(header)
         query = "\n".join(lines[begin + count : end])
         for pairs in _each(header.pop("each", ""), place):
             replaced = {key: _replaced(value, pairs) for key, value in header.items()}

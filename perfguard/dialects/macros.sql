@@ -34,3 +34,9 @@ by_step as (
 select cycle, kind as subject, sum(calls) / any_value(steps) as communication_calls,
   list(time_us order by place) as communication_time, list(wait_us order by place) as communication_wait
 from by_step join windows using (cycle) group by cycle, kind;
+
+-- Documents of a slot that say another rank than their file names; `documents`: the table with their `rank_id`.
+create macro ranks_inside(documents, of_slot) as table
+select cycle, file, row, path, rank_id as inside, rank
+from query_table(documents) join files using (cycle, file)
+where slot = of_slot and try_cast(rank_id as hugeint) <> rank;

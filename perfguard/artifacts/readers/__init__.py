@@ -38,6 +38,8 @@ _SPARSE_FROM = 16 * 1024**2
 
 #: The format of files that are known to be there and are not opened: raw binary data.
 OPAQUE = "opaque"
+#: The format of traces ("Trace Event Format"), plain or gzip.
+TRACE = "chrome-trace"
 
 #: What a format without a document has; JSON's null is a document.
 NO_DOCUMENT = object()
@@ -142,7 +144,7 @@ READERS: Registry[Reader] = Registry(
         "gpu-step-points": "perfguard.artifacts.readers.gpu:read_step_points",
         "cpu-op-timestamps": "perfguard.artifacts.readers.semicolon:read_timestamps",
         "cpu-framework": "perfguard.artifacts.readers.semicolon:read_framework",
-        "chrome-trace": "perfguard.artifacts.readers.trace:read_trace",
+        TRACE: "perfguard.artifacts.readers.trace:read_trace",
         "json": "perfguard.artifacts.readers.document:read_json",
         "log": "perfguard.artifacts.readers.document:read_log",
         "ragged": "perfguard.artifacts.readers.ragged:read_ragged",

@@ -48,11 +48,6 @@ anti join drawn_kernels using (cycle, row)
 where start_ns is not null
 
 -- check: kernels_are_in_the_trace
--- code: I103
--- layouts: pt-npu, ms-2.5+, ms-2.3
--- needs: kernels
--- in: kernel_details
--- files: trace_view
 -- about: Every row of kernel_details lasts as long as its event.
 -- tolerance: 2 ns: the trace has more decimals
 -- message: {name}: {here_us:g} us here, {there_us:g} us in the trace
@@ -153,15 +148,12 @@ where off_ns < -5 or off_ns > 5 and cycle in (from gapless)
 -- layouts: ms-2.5+, ms-2.3, ms-2.5+cpu
 -- needs: trace_view, cpu_op_detail_info
 -- about: Operators of the host in the trace = op_occurrences. Checked only if the trace has such operators.
--- tolerance: none
 -- source: MindSpore 2.10 on a CPU, real output; MindSpore 2.3: ascend_timeline_generator.py
 -- message: {operator} has {count} events, but {listed} occurrences in cpu_op_detail_info
 select cycle, operator, count, listed from drawn_occurrences where cycle in (select cycle from host_operators)
 
 -- check: trace_events_are_occurrences
--- code: I103
 -- layouts: ms-2.5+cpu
--- needs: trace_view, cpu_op_detail_info
 -- about: Without a device, a trace has the operators of the host.
 -- source: MindSpore 2.10 on a CPU, real output
 -- message: {operator} has {count} events, but {listed} occurrences in cpu_op_detail_info
@@ -180,12 +172,8 @@ select cycle, row, name, here_ns / 1000 as here_us, there_ns / 1000 as there_us
 from paired_operators where is_long
 
 -- check: trace_times_are_the_executions
--- code: I103
--- layouts: ms-2.5+, ms-2.3, ms-2.5+cpu
--- needs: view_spans, cpu_op_execute_timestamp
 -- about: An operator of the host begins when its execution in cpu_op_execute_timestamp does.
 -- tolerance: 0.5 us: the start in the trace went through a float of microseconds (within 0.25 us on real output)
--- source: MindSpore 2.10, real output
 -- message: {name}: it begins at {start_ns} ns here, at {listed_start_ns} ns in cpu_op_execute_timestamp
 select cycle, row, name, start_ns, listed_start_ns
 from paired_operators where abs(start_ns - listed_start_ns) > 500 and not coalesce(is_long, false)
@@ -258,9 +246,6 @@ where time > 1
 from wait_factors
 
 -- check: kernels_wait_for_the_one_before
--- code: I105
--- needs: kernel_gaps
--- in: kernel_details
 -- about: Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole. A kernel that was left
 --   out (it belongs to no step) takes the gap before it with it, so a shorter wait is only told where nine rows in ten wait for the
 --   whole gap; and none where more than one in ten waits longer, since then it is another convention.
@@ -297,9 +282,6 @@ select cycle, word(counter) as ratio, replace(word(counter), '_ratio', '_time(us
 from share_factors
 
 -- check: ratios_of_a_kernel_follow_from_its_times
--- code: I105
--- needs: kernel_counters
--- in: kernel_details
 -- about: `aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv. Silent where more than one row in
 --   ten breaks it, since then it is another convention.
 -- tolerance: what three decimals of each cost
@@ -321,10 +303,7 @@ where is_off and off <= 0.1 * known
 select cycle, wrong, known from task_counts where 2 * wrong > known
 
 -- check: l2_cache_names_the_kernels
--- code: I113
 -- severity: warning
--- needs: kernels, l2_cache
--- in: l2_cache
 -- about: The same of single tasks. A warning: their numbers wrap around.
 -- message: task {task} of stream {stream} is {name} here, {kernel} in kernel_details.csv
 select cycle, row, task, stream, name, kernel
@@ -341,8 +320,6 @@ select cycle, rows from task_counts where lost = rows
 
 -- check: cached_tasks_are_kernels
 -- code: I101
--- needs: kernels, l2_cache
--- in: l2_cache
 -- about: Every row of l2_cache is a kernel. Kernels of other steps may be missing from kernel_details: not asked where fewer than nine
 --   in ten are there.
 -- source: torch_npu level 1, real output, both ranks

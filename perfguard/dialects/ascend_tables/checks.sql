@@ -10,17 +10,12 @@
 select cycle, row, operator, count, rows from counted_operators where row is not null and count <> rows
 
 -- check: op_statistic_counts_kernels
--- code: I101
--- needs: op_statistic, kernel_details
--- in: op_statistic
 -- about: A type of kernel_details has its row in op_statistic.
 -- message: {operator}: not here, {rows} kernels in kernel_details.csv
 select cycle, operator, rows from counted_operators where row is null
 
 -- check: op_statistic_counts_kernels
 -- code: I104
--- needs: op_statistic, kernel_details
--- in: op_statistic
 -- about: The total of op_statistic is the sum of its kernels.
 -- tolerance: 0.01 us, and half of the third decimal of each kernel (0.007 us seen)
 -- message: {operator}: total {total_us:.9g} us here, its kernels add up to {sum_us:.9g} us in kernel_details.csv
@@ -29,8 +24,6 @@ where count = rows and abs(total_us - sum_us) > 0.01 + 0.0005 * rows
 
 -- check: op_statistic_counts_kernels
 -- code: I105
--- needs: op_statistic, kernel_details
--- in: op_statistic
 -- each: column, other, word = min_us, least_us, shortest; max_us, most_us, longest
 -- about: Min and Max of op_statistic are its shortest and its longest kernel.
 -- tolerance: 0.002 us
@@ -161,9 +154,6 @@ from (
 where component in ('PTA+GE', 'MindSpore+GE') and above_ns is distinct from timestamp_ns
 
 -- check: combined_memory_is_the_sum
--- code: I107
--- needs: memory_record
--- in: memory_record
 -- each: kind = allocated; reserved
 -- about: The sum is that of the row above it and of the last one of the other allocator. Not of Total Active, which GE does not know.
 --   Newer versions interleave WORKSPACE in the same way: what a sum follows is an allocator.
@@ -192,9 +182,6 @@ select cycle, row, name, {kind}duration_ns / 1000 as told_us, ({kind}release_tim
 from operator_memory where abs({kind}duration_ns - ({kind}release_time_ns - allocation_time_ns)) > 500
 
 -- check: blocks_live_as_long_as_they_say
--- code: I107
--- needs: operator_memory
--- in: operator_memory
 -- each: kind = ; active_
 -- about: A block that was never released has neither a time of it nor a duration (blank in torch_npu, N/A in MindSpore). MindSpore 2.3,
 --   which names a device otherwise, has no times of releases.
@@ -205,8 +192,6 @@ where device is null and ({kind}duration_ns is null) <> (({kind}release_time_ns 
 
 -- check: blocks_live_as_long_as_they_say
 -- code: I106
--- needs: operator_memory
--- in: operator_memory
 -- each: kind = ; active_
 -- about: A block is released behind its allocation.
 -- tolerance: 0.5 us
@@ -277,9 +262,6 @@ group by sides.cycle
 having count(*) filter (at_ns > last_ns) > 0
 
 -- check: allocations_are_in_the_record
--- code: I107
--- layouts: pt-npu
--- needs: operator_memory, memory_record
 -- in: operator_memory
 -- each: side, total = Allocation, allocated; Allocation, reserved; Allocation, active; Release, allocated; Release, reserved; Release, active
 -- about: Where memory_record has the moment of an allocation or a release, it has the same totals.
@@ -290,10 +272,6 @@ from recorded_ends join recorded_sides using (cycle, side)
 where side = '{side}' and is_joined and {total}_off > 2098
 
 -- check: allocations_are_in_the_record
--- code: I107
--- layouts: pt-npu
--- needs: operator_memory, memory_record
--- in: operator_memory
 -- about: Size(KB) of a block is what the total of PTA grew by.
 -- tolerance: 0.01 KB; where more than one in ten is off it is another convention
 -- message: the size is {size_bytes} bytes, the total grew by {grown_bytes}
@@ -302,10 +280,6 @@ from recorded_ends join recorded_sides using (cycle, side)
 where side = 'Allocation' and is_joined and grown_bytes > 0 and abs(grown_bytes - size_bytes) > 10 and wrong <= 0.1 * grown
 
 -- check: allocations_are_in_the_record
--- code: I107
--- layouts: pt-npu
--- needs: operator_memory, memory_record
--- in: operator_memory
 -- about: The size of all blocks is in KB.
 -- message: Size(KB) is {usual:.6g} times what the total grew by in all rows: another unit?
 select cycle, usual from recorded_sides
@@ -358,10 +332,6 @@ from {table} where min_mb_per_s > {average} + 0.001 or {average} > max_mb_per_s 
 select cycle, name, here, there from detailed_operators where here <> there
 
 -- check: operator_details_are_the_operators_of_the_trace
--- code: I103
--- layouts: pt-npu
--- needs: operator_details, trace_view
--- in: operator_details
 -- about: Host Total Duration of the rows of a name is what its cpu_op events last.
 -- tolerance: 0.01 us each
 -- message: {name}: {here_us:.9g} us here, {there_us:.9g} us in cpu_op events in trace_view.json
@@ -379,10 +349,6 @@ from detailed_operators where here = there and abs(here_ns - there_ns) > 10 * he
 select cycle, name, here, there from drawn_calls where here <> there
 
 -- check: api_statistic_is_the_trace
--- code: I103
--- layouts: pt-npu, ms-2.5+, ms-2.3
--- needs: api_statistic, trace_view
--- in: api_statistic
 -- about: Time of an API is what its events last.
 -- tolerance: 0.01 us an event
 -- message: {name}: {here_us:.9g} us here, {there_us:.9g} us in events in trace_view.json
@@ -391,9 +357,6 @@ from drawn_calls where here = there and abs(here_ns - there_ns) > 10 * here
 
 -- check: api_statistic_is_the_trace
 -- code: I105
--- layouts: pt-npu, ms-2.5+, ms-2.3
--- needs: api_statistic, trace_view
--- in: api_statistic
 -- each: column, value, there, tolerance = Min(us), min_ns / 1000, least_drawn, 0.01; Max(us), max_ns / 1000, most_drawn, 0.01;
 --   Variance, variance, spread_drawn, 0.02 + 0.005 * spread_drawn
 -- about: Min, Max and Variance (of all, not of a sample) are those of its events. Not asked of an API of several levels.
@@ -417,10 +380,6 @@ where levels = 1 and drawn.here = drawn.there and abs({value} - {there}) > {tole
 select cycle, here, there, common from communication_counts where 2 * common < greatest(here, there)
 
 -- check: communication_is_in_the_kernels
--- code: I109
--- needs: communication_operations, communication_kernels
--- files: kernel_details
--- in: communication_operations
 -- about: Operations of communication.json are the communication rows of kernel_details, by name. It is cut by step: a collective outside
 --   of every step is among the kernels only, which is a warning.
 -- source: six real directories
@@ -430,10 +389,6 @@ from communication_kernels as listed join communication_counts as counts using (
 where listed.here <> listed.there and 2 * common >= greatest(counts.here, counts.there)
 
 -- check: communication_is_in_the_kernels
--- code: I109
--- needs: communication_operations, communication_kernels
--- files: kernel_details
--- in: communication_operations
 -- about: Both start at the same time, where there is one of the name.
 -- tolerance: 0.5 us: communication.json has a float
 -- source: eight real directories
@@ -508,12 +463,8 @@ join (from files where slot = 'profiler_info' and file = 0) as files using (cycl
 where told >= 0 and split.rank <> told
 
 -- check: metadata_is_of_the_rank
--- code: I113
--- layouts: pt-npu
 -- needs: profiler_metadata_groups, profiler_info_run
--- in: profiler_metadata
 -- about: The rank is a member of each group, at the position that the group states. Exact.
--- source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args
 -- message: group {communicator}: position {group_rank} of ranks {global_ranks} is not rank {told}
 select cycle, groups.row, '$.parallel_group_info' as path, communicator, group_rank, global_ranks, try_cast(rank_id as bigint) as told
 from profiler_metadata_groups as groups join profiler_info_run using (cycle)
@@ -565,8 +516,6 @@ select cycle, some_of(list(step order by step)) as steps
 from named_steps where slot = 'trace_view' group by cycle having max(step) - min(step) + 1 <> count(*)
 
 -- check: the_window_has_the_steps_asked_for
--- code: C101
--- layouts: pt-npu, ms-2.5+, ms-2.3
 -- needs: trace_view, named_steps, profiler_info_run
 -- about: They are as many as the schedule has active ones. More is an error; fewer is a warning: the loop may have been left early on
 --   purpose.
@@ -589,8 +538,7 @@ where steps <> planned
 select cycle from cycles where cycle not in (select cycle from kernels)
 
 -- check: something_ran_on_the_device
--- code: C112
--- layouts: pt-npu, ms-2.5+, ms-2.3
+-- in:
 -- when: npu
 -- needs: trace_view
 -- about: The trace has events on Ascend Hardware.
@@ -613,3 +561,13 @@ where cycle not in (
 select cycle, if(is_told, 'reach', 'are') as how, apart_ns / 1e9 as apart_s, if(is_told, 'beyond', 'away from') as which, name,
   if(slot = 'npu_module_mem', 'warning', 'error') as severity
 from foreign_files where slot = '{slot}'
+
+-- check: rank_is_that_of_the_file_name
+-- code: I113
+-- layouts: pt-npu, ms-2.5+, ms-2.5+cpu
+-- needs: profiler_info_run
+-- in: profiler_info
+-- about: The rank in profiler_info is that of its file name.
+-- source: MindSpore 2.10: ms_profiler_info.rank_id, a text; torch_npu: rank_id, a number; real output of each
+-- message: rank {inside} inside the file, {rank} in its name
+select cycle, file, path || '.rank_id' as path, inside, rank from ranks_inside('profiler_info_run', 'profiler_info')

@@ -105,9 +105,7 @@ select cycle, file, row, path, {part} / 1e6 as here, {part}_sum / 1e6 as there, 
 from communication_totals where does_not_add_up({part}, {part}_sum, parts)
 
 -- check: communication_total_is_the_sum
--- code: I109
 -- needs: communication_operations, total_links
--- in: communication_operations
 -- each: part, unit = size, MB; time, ms
 -- about: Size and time of every link of the total are the sum of the operations beside it.
 -- tolerance: 1 ns or byte, and half of one for each operation
@@ -116,9 +114,6 @@ select cycle, file, row, path, link, {part} / 1e6 as here, {part}_sum / 1e6 as t
 from total_links where does_not_add_up({part}, {part}_sum, parts)
 
 -- check: communication_total_is_the_sum
--- code: I109
--- needs: communication_operations, total_links
--- in: communication_operations
 -- about: Packets of every size over every link of the total, and their time, are the sum of the operations beside it.
 -- tolerance: 1 ns, and half of one for each operation
 -- message: {link}: {packets:g} packets of {size_mb} MB in {time_ms:.9g} ms, the operations have {packets_sum:g} in {sum_ms:.9g} ms
@@ -144,14 +139,12 @@ left join communication_operations as operations
 where links.op_name <> '' and operations.row is null
 
 -- check: matrix_agrees_with_communication
--- code: I109
 -- needs: communication_matrix_entries, communication_operations, matrix_sums
 -- in: communication_matrix_entries
 -- each: part, unit = size, MB; time, ms
 -- about: What the matrix sends over the links between devices is what communication.json says of the same operations. An entry is one
 --   operation (older versions), `Total Op Info`, or `<type>-total` of a group, which adds up all of its type. LOCAL does not count.
 -- tolerance: 1 ns or byte, and half of one for each link
--- source: three real directories of torch_npu
 -- message: the {part} of its links is {here:.9g} {unit}, communication.json says {there:.9g} {unit}
 select cycle, file, row, path, {part} / 1e6 as here, {part}_there / 1e6 as there from matrix_sums where does_not_add_up({part}, {part}_there, parts)
 

@@ -25,7 +25,6 @@ where timestamp_ns < before_ns
 select cycle, row, {allocated} as allocated, {reserved} as reserved from {table} where {allocated} > {reserved}
 
 -- check: memory_of_the_database_adds_up
--- code: I107
 -- each: length, released = duration, release_time; active_duration, active_release_time
 -- needs: db_op_memory
 -- in: db_op_memory
@@ -35,9 +34,6 @@ select cycle, row, {length}_ns as length_ns, {released}_ns - allocation_time_ns 
 from db_op_memory where {length}_ns <> {released}_ns - allocation_time_ns
 
 -- check: memory_of_the_database_adds_up
--- code: I107
--- needs: db_op_memory
--- in: db_op_memory
 -- about: The size of a block is a multiple of 512 bytes. Exact.
 -- message: {size} bytes are no multiple of 512
 select cycle, row, size_bytes as size from db_op_memory where size_bytes % 512 <> 0
@@ -54,8 +50,6 @@ where cycle in (select cycle from db_compute_task_info)
 
 -- check: counters_of_the_database_are_whole
 -- code: I114
--- needs: db_task_pmu_info, db_compute_task_info
--- in: db_task_pmu_info
 -- about: A task has each counter once. Exact.
 -- message: task {task} has {counter} twice
 select cycle, row, global_task_id as task, coalesce(text_of(cycle, name), name::text) as counter
@@ -66,7 +60,6 @@ where time > 1 and cycle in (select cycle from db_compute_task_info)
 
 -- check: counters_of_the_database_are_whole
 -- code: I105
--- needs: db_task_pmu_info, db_compute_task_info
 -- in: db_compute_task_info
 -- about: Tasks of one kind have the same counters. A kind may have none (DSA_SQE). Exact; a task without any is a warning: the
 --   profiler may lose counters on the way.
@@ -76,8 +69,6 @@ select cycle, row, global_task_id as task, kind, coalesce(counters, 0) as own, u
 from counted_tasks where counters is distinct from usual
 
 -- check: counters_of_the_database_are_whole
--- code: I105
--- needs: db_task_pmu_info, db_compute_task_info
 -- in: db_task_pmu_info
 -- about: A unit whose time is counted has its ratio, and the other way round. Counters of the whole core have no ratio; other groups
 --   than PipeUtilization have no times of units.
@@ -93,10 +84,7 @@ from halves
 where has_time <> has_ratio and cycle in (select cycle from halves where has_time)
 
 -- check: counters_of_the_database_are_whole
--- code: I105
 -- each: core = aic; aiv
--- needs: db_task_pmu_info, db_compute_task_info
--- in: db_task_pmu_info
 -- about: The whole core has its time and its cycles.
 -- message: there is {present} of the time and the cycles of {core}, and not the other one
 select cycle, any_value(counter) as present
@@ -119,11 +107,7 @@ where component in ('PTA', 'GE') and timestamp_ns is distinct from below_ns
   or component = 'PTA+GE' and timestamp_ns is distinct from above_ns
 
 -- check: memory_tables_tell_the_same
--- code: I107
--- needs: db_memory_record
--- in: db_memory_record
 -- about: A record of PTA+GE is the sum of the last one of each. Exact, bytes.
--- source: torch_npu: prof_db_parse/_memory_db_parser.py
 -- message: PTA+GE has {own} bytes {name}, PTA {of_pta} and GE {of_ge}
 select cycle, row, name, own, of_pta, of_ge
 from (
@@ -135,11 +119,8 @@ from (
 where own <> of_pta::hugeint + of_ge
 
 -- check: memory_tables_tell_the_same
--- code: I107
 -- needs: db_memory_record, db_npu_op_mem
--- in: db_memory_record
 -- about: A record of GE has time, allocated and reserved of a row of NPU_OP_MEM, and the other way round. Exact, bytes.
--- source: torch_npu: prof_db_parse/_memory_db_parser.py
 -- message: {here} records of GE at {time_ns} ns with {allocated} bytes allocated and {reserved} reserved, NPU_OP_MEM has {there}
 select cycle, time_ns, allocated, reserved, sum(here) as here, sum(1 - here) as there
 from (
@@ -152,7 +133,6 @@ where cycle in (select cycle from db_npu_op_mem)
 group by all having sum(here) <> sum(1 - here)
 
 -- check: memory_tables_tell_the_same
--- code: I107
 -- needs: db_memory_record, db_op_memory
 -- in: db_op_memory
 -- about: When a block is allocated there is a record, where nine blocks in ten have one.
@@ -164,11 +144,8 @@ where allocation_time_ns is not null and cycle in (select cycle from db_memory_r
 qualify count(*) over (partition by cycle) <= 0.1 * rows
 
 -- check: memory_tables_tell_the_same
--- code: I107
 -- needs: db_npu_op_mem, db_op_memory
--- in: db_op_memory
 -- about: A block of an operator in NPU_OP_MEM is an allocation and the next release of the same operator and address. Exact, bytes.
--- source: torch_npu: prof_db_parse/_memory_db_parser.py
 -- message: operator {name} took {size} bytes at {time_ns} ns and released them at {end_ns} ns {here} times here, {there} times in
 --   NPU_OP_MEM
 with made as (from engine_blocks),
@@ -198,9 +175,6 @@ from (
 where abs(rest_ns - idle_time_ns) > 3
 
 -- check: communication_of_the_database_adds_up
--- code: I109
--- needs: db_comm_analyzer_time
--- in: db_comm_analyzer_time
 -- about: Synchronization is part of wait.
 -- tolerance: 1 ns, and half a ns for each of the two
 -- message: synchronization is {own_ms:.9g} ms, more than wait, {wait_ms:.9g} ms
@@ -208,7 +182,6 @@ select cycle, row, synchronization_time_ns / 1e6 as own_ms, wait_time_ns / 1e6 a
 from db_comm_analyzer_time where synchronization_time_ns - wait_time_ns > 2
 
 -- check: communication_of_the_database_adds_up
--- code: I109
 -- each: table = db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
 -- needs: {table}
 -- in: {table}
@@ -223,7 +196,6 @@ from (
 where abs(bandwidth_gb_per_s - real) > 0.0001 + 0.000001 * real + half * (1 + real)
 
 -- check: communication_of_the_database_adds_up
--- code: I109
 -- needs: db_comm_analyzer_bandwidth
 -- in: db_comm_analyzer_bandwidth
 -- about: Where a link of an operation lists its packages they add up to its size and its time, which are in each of their rows.
@@ -252,8 +224,6 @@ from db_communication_op where cycle not in (select distinct cycle from db_commu
 group by cycle
 
 -- check: operations_are_made_of_their_tasks
--- code: I109
--- needs: db_communication_op, db_communication_task_info, db_task
 -- in: db_communication_op
 -- about: An operation lasts from the start of its first task to the end of its last one. Exact; not asked where most begin elsewhere,
 --   since then it is another version.
@@ -262,19 +232,13 @@ group by cycle
 select * from operation_tasks where is_meant and (start_ns <> first_ns or end_ns <> last_ns)
 
 -- check: operations_are_made_of_their_tasks
--- code: I109
 -- severity: warning
--- needs: db_communication_op, db_communication_task_info, db_task
--- in: db_communication_op
 -- about: An operation has tasks, where some operation has.
 -- message: operation {op_id} has no task in COMMUNICATION_TASK_INFO
 select cycle, row, op_id from operation_tasks where tasks is null and op_id is not null
 
 -- check: operations_are_made_of_their_tasks
--- code: I109
 -- each: column, of_task = op_name, name; group_name, group_name
--- needs: db_communication_op, db_communication_task_info, db_task
--- in: db_communication_op
 -- about: The tasks of an operation carry its name and its group. Exact.
 -- message: {column} of operation {op_id} is {own}, of a task of it in COMMUNICATION_TASK_INFO it is {other}
 select operation.cycle, operation.row, operation.op_id,
@@ -312,7 +276,6 @@ anti join (select cycle, coalesce(step, '') as step, group_name, hccl_op_name as
 where operation not in ('', 'Total Op Info')
 
 -- check: communication_tables_have_the_same_operations
--- code: I109
 -- needs: db_comm_analyzer_matrix, db_comm_analyzer_bandwidth, db_comm_analyzer_time
 -- in: db_comm_analyzer_matrix
 -- about: `<type>-total` of a group moved as much between devices as CommAnalyzerBandwidth says of all operations of that type, and is
@@ -335,8 +298,6 @@ from operations_apart
 
 -- check: communication_of_the_database_is_what_ran
 -- code: I109
--- needs: db_comm_analyzer_time, db_communication_op
--- in: db_comm_analyzer_time
 -- about: Each operation in CommAnalyzerTime ran.
 -- source: torch_npu: prof_db_parse/_communication_db_parser.py
 -- message: operation {name} did not run: COMMUNICATION_OP does not have it
@@ -345,20 +306,13 @@ from lost_operations
 where cycle in (select cycle from db_communication_op) and cycle not in (select cycle from operations_apart)
 
 -- check: communication_of_the_database_is_what_ran
--- code: I109
--- needs: db_comm_analyzer_time, db_communication_op
--- in: db_comm_analyzer_time
 -- about: elapse_time of an operation = endNs - startNs.
 -- tolerance: 2 ns, 1e-9 of it, and half a ns
--- source: torch_npu: prof_db_parse/_communication_db_parser.py
 -- message: elapse_time of {name} is {elapse_ms:.9g} ms, in COMMUNICATION_OP it lasts {lasts_ms:.9g} ms
 select cycle, row, name, elapse_ns / 1e6 as elapse_ms, lasts_ns / 1e6 as lasts_ms
 from paired_operations where abs(elapse_ns::hugeint - lasts_ns) > 2.5 + 1e-9 * lasts_ns
 
 -- check: communication_of_the_database_is_what_ran
--- code: I109
--- needs: db_comm_analyzer_time, db_communication_op
--- in: db_comm_analyzer_time
 -- about: start_timestamp of an operation is startNs, told by another clock (21 us off for all four real operations).
 -- tolerance: 1 ms, and 1e-4 of the session: both clocks may drift
 -- message: {name} starts at {told_us:.3f} us here, at {start_us:.3f} us in COMMUNICATION_OP
@@ -369,12 +323,9 @@ from paired_operations left join sessions using (cycle)
 where abs(told_ns - start_ns) > 1000000 + coalesce(greatest(session_ns, 0), 0) // 10000
 
 -- check: communication_of_the_database_is_what_ran
--- code: I109
--- needs: db_comm_analyzer_time, db_communication_op
 -- in: db_communication_op
 -- about: Each operation that ran in a step has its row in CommAnalyzerTime: where it begins between the first and the last operation of
 --   a step, and in torch_npu where it begins further inside a step than the two clocks differ.
--- source: torch_npu: prof_db_parse/_communication_db_parser.py
 -- message: operation {name} has no row in CommAnalyzerTime
 with clocks as (
   select cycle, least(1000000, max(abs(told_ns - start_ns)) + 1000) as apart_ns from paired_operations group by cycle),
@@ -409,9 +360,6 @@ from (select *, communication_ns - communication_not_overlapped_ns as rest_ns fr
 where abs(rest_ns::hugeint - overlapped_ns) > 2
 
 -- check: steps_of_the_database_add_up
--- code: I108
--- needs: db_step_trace_time
--- in: db_step_trace_time
 -- about: What is not overlapped = bubble + communication without receive.
 -- tolerance: 2 ns: three decimals of a us, added up as floats
 -- message: communication without receive is {sent_us:.9g} us, what is not overlapped minus bubble is {rest_us:.9g} us
@@ -420,9 +368,6 @@ from (select *, communication_not_overlapped_ns - bubble_ns as rest_ns from db_s
 where abs(rest_ns::hugeint - communication_not_overlapped_and_exclude_receive_ns) > 2
 
 -- check: steps_of_the_database_add_up
--- code: I108
--- needs: db_step_trace_time
--- in: db_step_trace_time
 -- about: computing + communication not overlapped + free = stage + bubble. It may be less where a device has several steps.
 -- tolerance: 0.5 us, as in step_trace_time.csv
 -- message: computing + communication not overlapped + free is {parts_us:.9g} us, stage + bubble is {whole_us:.9g} us
@@ -436,7 +381,6 @@ where parts - whole > 500 or is_alone and parts - whole < -500
 -- check: steps_of_the_database_add_up
 -- code: I113
 -- needs: db_step_trace_time, db_step_time
--- in: db_step_trace_time
 -- about: The steps of StepTraceTime are those of STEP_TIME. Exact.
 -- message: it holds steps {here}, STEP_TIME in the profiler's database steps {there}
 with here as (select cycle, list_sort(list(distinct step)) as steps from db_step_trace_time where step <> '' group by cycle),
@@ -454,8 +398,6 @@ select cycle, number from host_step_marks anti join (select cycle, id as number 
 
 -- check: steps_are_the_marks_of_the_host
 -- code: I108
--- needs: db_step_time, db_pytorch_api
--- in: db_step_time
 -- about: A step lasts as long as its mark. Exact.
 -- message: step {id} lasts from {start_ns} to {end_ns} ns, ProfilerStep#{id} in PYTORCH_API from {marked_ns} to {until_ns} ns
 select steps.cycle, row, id, steps.start_ns, steps.end_ns, marks.start_ns as marked_ns, marks.end_ns as until_ns
@@ -498,7 +440,6 @@ select cycle, row, {begin} - {end} as early_ns from {table} where {begin} > {end
 select cycle, row, place, name, id from ids_of_texts anti join db_string_ids using (cycle, id) where id is not null
 
 -- check: ids_of_the_database_resolve
--- code: I115
 -- each: table, column, other, key = db_compute_task_info, global_task_id, db_task, global_task_id;
 --   db_communication_task_info, global_task_id, db_task, global_task_id; db_communication_task_info, op_id, db_communication_op, op_id;
 --   db_task_pmu_info, global_task_id, db_task, global_task_id; db_pytorch_api, callchain_id, db_pytorch_callchains, id;
@@ -515,7 +456,6 @@ from {table} anti join (select cycle, {key} as {column} from {other}) as there u
 where {column} is not null
 
 -- check: ids_of_the_database_resolve
--- code: I115
 -- each: table, column, other = db_communication_op, data_type, db_enum_hccl_data_type;
 --   db_communication_task_info, data_type, db_enum_hccl_data_type; db_communication_task_info, link_type, db_enum_hccl_link_type;
 --   db_communication_task_info, transport_type, db_enum_hccl_transport_type;
@@ -567,9 +507,6 @@ select cycle, any_value(end_time_ns - start_time_ns) / 86400e9 as days
 from db_session_time_info group by cycle having count(*) = 1 and days > 31
 
 -- check: what_the_database_holds_lies_in_the_session
--- code: I113
--- needs: db_session_time_info
--- in: db_session_time_info
 -- about: All times lie in the session: else a table is of another run, or in another unit.
 -- tolerance: 10 s: device times are joined with the session's by the profiler's own correlation of clocks
 -- message: {name} is {after_s:.6g} s after the start of the session, outside of it
@@ -606,10 +543,7 @@ group by cycle having not bool_or(rank_id is not distinct from named)
 select cycle from database_tables where name = 'TASK' and is_there and rows = 0
 
 -- check: something_ran_according_to_the_database
--- code: C112
 -- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
--- needs: {slot}, database_tables
--- in: {slot}
 -- at: $.TASK
 -- when: npu
 -- about: TASK is there where somebody says that the NPU was traced: a table without rows may not be written at all.
@@ -639,7 +573,6 @@ select cycle, count(*) as kernels from kernel_tasks where cycle not in (select d
 
 -- check: what_ran_is_described
 -- code: I101
--- needs: db_task, db_compute_task_info
 -- in: db_task
 -- where: aicore
 -- about: A kernel of TASK, or another task of its launch, is in COMPUTE_TASK_INFO, where nine kernels in ten are. On the real database
@@ -663,19 +596,13 @@ qualify count(*) over (partition by cycle) <= 0.1 * rows
 from lacking('{filled}', '{absent}')
 
 -- check: tables_of_the_database_come_together
--- code: S102
--- needs: ascend_pytorch_profiler, database_tables
--- in: ascend_pytorch_profiler
 -- when: aicore
 -- about: CANN's own calls are there at every level.
 -- message: table 'CANN_API' is missing: COMPUTE_TASK_INFO has {rows} rows
 from lacking('COMPUTE_TASK_INFO', 'CANN_API')
 
 -- check: tables_of_the_database_come_together
--- code: S102
 -- each: absent = MEMORY_RECORD; OP_MEMORY
--- needs: ascend_pytorch_profiler, database_tables
--- in: ascend_pytorch_profiler
 -- when: memory, npu
 -- about: torch_npu writes both tables of memory with profile_memory.
 -- source: torch_npu: prof_db_parse/
@@ -697,7 +624,6 @@ select distinct cycle from db_pytorch_api where cycle not in (select distinct cy
 -- needs: db_pytorch_api, db_meta_data, database_tables
 -- in: ascend_pytorch_profiler
 -- about: torch_npu writes STEP_TIME where ProfilerStep#N of PYTORCH_API mark steps, since it writes META_DATA too.
--- source: torch_npu: prof_db_parse/
 -- message: table 'STEP_TIME' is missing: PYTORCH_API marks {steps} steps, the first is {number}
 select cycle, count(*) as steps, min(number) as number
 from host_step_marks
@@ -705,28 +631,22 @@ where cycle in (select cycle from database_tables where name = 'STEP_TIME' and n
 group by cycle
 
 -- check: tables_of_the_database_come_together
--- code: S102
 -- needs: analysis, ascend_pytorch_profiler, database_tables
 -- in: analysis
 -- about: torch_npu always writes StepTraceTime.
--- source: torch_npu: prof_db_parse/
 -- message: table 'StepTraceTime' is missing: torch_npu always writes it
 select cycle from database_tables where name = 'StepTraceTime' and not is_there
 
 -- check: tables_of_the_database_come_together
--- code: S102
 -- each: slot, absent = analysis, CommAnalyzerTime; analysis, CommAnalyzerBandwidth; analysis, CommAnalyzerMatrix;
 --   ascend_pytorch_profiler, COMMUNICATION_TASK_INFO
--- needs: analysis, ascend_pytorch_profiler, database_tables
 -- in: {slot}
 -- when: level1, npu
 -- about: From level 1 on the analysis of communication has all of its tables, and operations their tasks.
--- source: torch_npu: prof_db_parse/
 -- message: table '{absent}' is missing: COMMUNICATION_OP has {rows} operations
 from lacking('COMMUNICATION_OP', '{absent}')
 
 -- check: tables_of_the_database_come_together
--- code: S102
 -- each: slot, filled = analysis, CommAnalyzerBandwidth; analysis, CommAnalyzerMatrix; communication_analyzer, CommAnalyzerBandwidth;
 --   communication_analyzer, CommAnalyzerMatrix
 -- needs: {slot}, database_tables
@@ -736,7 +656,6 @@ from lacking('COMMUNICATION_OP', '{absent}')
 from lacking('{filled}', 'CommAnalyzerTime')
 
 -- check: tables_of_the_database_come_together
--- code: S102
 -- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
 -- needs: {slot}, db_comm_analyzer_time, database_tables
 -- in: {slot}

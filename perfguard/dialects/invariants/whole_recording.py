@@ -146,7 +146,7 @@ def times_seen(cycle: Cycle) -> tuple[tuple[str, str, bytes], ...]:
         artifact = cycle.artifacts.get(slot)
         if artifact is None:
             continue
-        if artifact.content.events:
+        if artifact.content.digest:
             # It went by in chunks; the same file again does so too.
             found.append((slot, artifact.place, artifact.content.digest))
         elif isinstance(artifact.content.table, StreamedTable):

@@ -5,7 +5,6 @@
 -- needs: task
 -- in: task
 -- about: time_stamp ascends strictly: the counter is raised and the task appended under one lock.
--- tolerance: none
 -- source: MindSpore 2.4 to 2.6: mem_tracker.cc; real output of 2.10
 -- message: {task_name}: time stamp {time_stamp} after {before}
 select cycle, file, row, task_name, time_stamp, before
@@ -17,7 +16,6 @@ where time_stamp <= before
 -- needs: memory_block
 -- in: memory_block
 -- about: end_time_stamp > start_time_stamp, except -1, which stands for a block inside another.
--- tolerance: none
 -- source: MindSpore 2.4 to 2.6: mem_tracker.cc
 -- message: block {device_addr} is released at {end_time_stamp}, allocated at {start_time_stamp}
 select cycle, file, row, device_addr, end_time_stamp, start_time_stamp
@@ -29,7 +27,6 @@ where end_time_stamp <= start_time_stamp and end_time_stamp <> -1 and start_time
 -- needs: memory_block
 -- in: memory_block
 -- about: The peak is not below what is in use, where the file says both. A peak of 0 was not counted.
--- tolerance: none
 -- source: MindSpore 2.4 to 2.6: mem_tracker.cc
 -- message: {used} bytes in use, but a peak of {peak} bytes so far
 select cycle, file, row, actual_used_memory_bytes as used, actual_peak_memory_bytes as peak

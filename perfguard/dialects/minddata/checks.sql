@@ -11,25 +11,17 @@ select cycle, op_id, count(*) as count from pipeline_profiling_operators group b
 
 -- check: the_pipeline_is_a_tree
 -- code: I111
--- needs: pipeline_profiling_operators
--- in: pipeline_profiling_operators
 -- about: Operator 0 is there.
 -- message: there is no operator with op_id 0, which is the root
 select cycle from pipeline_profiling_operators group by cycle having not bool_or(op_id = 0)
 
 -- check: the_pipeline_is_a_tree
--- code: I111
--- needs: pipeline_profiling_operators
--- in: pipeline_profiling_operators
 -- about: Children are there.
 -- message: operator {op_id} has the child {child}, which is not there
 select cycle, row, path || '.children' as path, op_id, child
 from pipeline_children where (cycle, child) not in (select (cycle, op_id) from pipeline_profiling_operators)
 
 -- check: the_pipeline_is_a_tree
--- code: I111
--- needs: pipeline_profiling_operators
--- in: pipeline_profiling_operators
 -- about: A child has one parent.
 -- message: operator {child} is a child of {first_parent} and of {op_id}
 select cycle, row, path || '.children' as path, op_id, child, first_parent
@@ -54,17 +46,11 @@ having count(distinct op_id) filter (is_root) <> 1
   or coalesce(min(op_id) filter (is_root) not in (arg_min(op_id, row), arg_max(op_id, row)), true)
 
 -- check: one_operator_of_a_pipeline_is_its_root
--- code: I111
--- needs: pipeline_profiling_operators
--- in: pipeline_profiling_operators
 -- about: No operator is its own child.
 -- message: operator {op_id} is its own child
 select distinct cycle, row, path || '.children' as path, op_id from pipeline_children where child = op_id
 
 -- check: one_operator_of_a_pipeline_is_its_root
--- code: I111
--- needs: pipeline_profiling_operators
--- in: pipeline_profiling_operators
 -- about: No operator has a child twice.
 -- message: operator {op_id} has a child twice: {children}
 select cycle, row, path || '.children' as path, op_id, list(child order by place)::varchar as children
@@ -85,8 +71,6 @@ where length <> stamps
 
 -- check: lists_of_cpu_use_have_a_length_that_is_known
 -- code: I106
--- needs: minddata_cpu_utilization_lists
--- in: minddata_cpu_utilization_lists
 -- about: Time does not run back.
 -- message: {later} ms here, {earlier} ms before it
 select cycle, row, path || '[' || index || ']' as path, later, earlier
@@ -159,20 +143,13 @@ select cycle, row, op_id, average, len(sizes) as samples, list_avg(sizes) as mea
 from pipeline_rows where len(sizes) > 0 and is_other(average, list_avg(sizes))
 
 -- check: the_usage_of_a_queue_follows_from_its_samples
--- code: I105
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: Usage = average / length.
 -- tolerance: 1e-6 of it
--- source: minddata_analyzer.py (2.0), ms_minddata_viewer.py (2.10)
 -- message: operator {op_id}: usage {usage:g} here, average {average:g} / length {length} gives {share:g}
 select cycle, row, op_id, usage, average, length, average / length as share
 from pipeline_rows where average is not null and length > 0 and is_other(usage, average / length)
 
 -- check: the_usage_of_a_queue_follows_from_its_samples
--- code: I105
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: An operator has samples, average and length of its queue, or none of them.
 -- message: operator {op_id}: samples, average and length must be there together
 select cycle, row, op_id
@@ -198,16 +175,11 @@ select cycle from pipeline_pairs group by cycle having not bool_or(is_of_one_run
 
 -- check: the_raw_table_is_the_pipeline
 -- code: I111
--- needs: pipeline_profiling_operators, minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: Every operator of the table is in the document.
 -- message: operator {op_id} is not in pipeline_profiling
 select cycle, row, op_id from pipeline_pairs where is_of_one_run and number_there is null
 
 -- check: the_raw_table_is_the_pipeline
--- code: I111
--- needs: pipeline_profiling_operators, minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- each: key, here, there = op_type, op_type, type_there; num_workers, num_workers, workers_there;
 --   sample_interval, interval, interval_there; output_queue_size, sizes, sizes_there; output_queue_length, length, length_there
 -- about: Every row repeats what the document says of the operator. Exact.
@@ -216,9 +188,7 @@ select cycle, row, op_id, shown({here}::varchar) as said, shown({there}::varchar
 from pipeline_pairs where is_of_one_run and number_there is not null and {here} is distinct from {there}
 
 -- check: the_raw_table_is_the_pipeline
--- code: I111
 -- needs: pipeline_profiling_operators
--- in: minddata_pipeline_raw
 -- about: The root has a row, and every operator with a queue from which rows come to it.
 -- message: operator {op_id} of pipeline_profiling has a queue and no row here
 select cycle, op_id
@@ -237,25 +207,17 @@ select cycle, row, op_id from pipeline_rows where number > 1
 
 -- check: parents_and_children_of_a_pipeline_agree
 -- code: I111
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: The root, 0, has no parent, and every other operator has one.
 -- message: operator {op_id} has {said}
 select cycle, row, op_id, coalesce('the parent ' || parent_id, 'no parent') as said
 from pipeline_rows where (parent_id is null) <> (op_id = 0)
 
 -- check: parents_and_children_of_a_pipeline_agree
--- code: I111
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: There is a root.
 -- message: there is no operator with op_id 0, which is the root
 select cycle, min(row) as row from pipeline_rows group by cycle having bool_and(op_id <> 0)
 
 -- check: parents_and_children_of_a_pipeline_agree
--- code: I111
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: Who is named as a parent has the operator as a child.
 -- message: operator {op_id} has the parent {parent_id}, which does not have it as a child
 select here.cycle, here.row, here.op_id, here.parent_id
@@ -264,9 +226,6 @@ left join last_rows as parent on parent.cycle = here.cycle and parent.op_id = he
 where here.op_id is distinct from 0 and here.parent_id is not null and not coalesce(list_contains(parent.children, here.op_id), false)
 
 -- check: parents_and_children_of_a_pipeline_agree
--- code: I111
--- needs: minddata_pipeline_raw
--- in: minddata_pipeline_raw
 -- about: Who is named as a child has the operator as its parent.
 -- message: operator {op_id} has the child {child}, which has the parent {its_parent}
 select named.cycle, row, named.op_id, child, last_rows.parent_id as its_parent
@@ -432,8 +391,6 @@ from pipeline_ids where not is_same
 
 -- check: the_summary_follows_from_the_pipeline
 -- code: {code}
--- needs: pipeline_profiling_operators, minddata_pipeline_summary_json_summary
--- in: minddata_pipeline_summary_json_summary
 -- each: code, key, value = I111, op_names, name; I111, num_workers, num_workers; I105, queue_average_size, average;
 --   I105, queue_utilization_pct, utilization; I105, queue_empty_freq_pct, empty_share
 -- about: Operators, workers and queues of the summary are those sampled: the average is the mean; the utilisation 100 * that / length;
@@ -476,11 +433,7 @@ select cycle, row, node_name, start_time_ns / 1000 as start_us, end_time_ns / 10
 from minddata_aicpu where end_time_ns < start_time_ns
 
 -- check: waits_of_the_device_are_in_order
--- code: I106
--- needs: minddata_aicpu
--- in: minddata_aicpu
 -- about: Of one node no wait begins before the one in front of it. Exact.
--- source: MindSpore 1.x on Ascend, real output; MindSpore 2.0: minddata_parser.py
 -- message: {node_name} begins at {start_us:.3f} us, the line before it at {before_us:.3f} us
 select cycle, row, node_name, start_time_ns / 1000 as start_us, before_ns / 1000 as before_us
 from (select *, lag(start_time_ns) over (partition by cycle, node_name order by row) as before_ns from minddata_aicpu)

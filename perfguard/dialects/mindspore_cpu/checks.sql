@@ -9,7 +9,6 @@
 -- in: {here}
 -- about: type_occurrences = sum of op_occurrences of the type; lines of cpu_framework = executions, in all; executions with a
 --   timestamp = op_occurrences, for the same operators.
--- tolerance: none
 -- source: MindSpore 2.0 and 2.10, real output
 -- message: {operator}: {count} here, {count_there} in {there}
 select cycle, name as operator, here as count, there as count_there from cpu_differences('{here}', '{there}', '{part}')
@@ -22,7 +21,6 @@ select cycle, name as operator, here as count, there as count_there from cpu_dif
 -- in: cpu_framework
 -- about: Lines of cpu_framework of a type = type_occurrences, of a name = op_occurrences of that op_name, over all scopes. Only where
 --   every line has a type: PyNative mode of 2.10 leaves types blank.
--- tolerance: none
 -- source: MindSpore 2.0 and 2.10, real output, names in graph mode
 -- message: {operator}: {count} here, {count_there} in {there}
 select cycle, name as operator, here as count, there as count_there
@@ -35,7 +33,6 @@ where cycle not in (select cycle from cpu_framework where op_type = '')
 -- in: cpu_op_type_info
 -- about: execution_frequency(per-step) = type_occurrences // op_occurrences of some operator of the type. It is no rate per step: a
 --   type whose operators ran unequally often has the quotient of one of them.
--- tolerance: none
 -- source: MindSpore 2.0 and 2.10, real output (302 of 302 rows)
 -- message: {type}: execution_frequency {frequency} here, but no operator of the type ran 1/{frequency} of its {times} times in
 --   cpu_op_detail_info
@@ -127,7 +124,6 @@ having sum({total}) > 0 and abs(sum({share}) - 1) > 1.1e-5 + 3e-7 * sqrt(count(*
 -- needs: {slot}
 -- in: {slot}
 -- about: {name} is unique in {slot} (op_name is not).
--- tolerance: none
 -- source: MindSpore 2.0 and 2.10, real output
 -- message: {operator}: a row above has it, too
 select cycle, row, {name} as operator from {slot} qualify row_number() over (partition by cycle, {name} order by row) > 1
@@ -148,7 +144,6 @@ qualify row_number() over (partition by cycle, name order by row) > 1
 -- needs: cpu_op_detail_info
 -- in: cpu_op_detail_info
 -- about: op_name is the end of full_op_name behind its last slash, op_type is op_name up to its last hyphen.
--- tolerance: none
 -- source: MindSpore 2.0: data_saver.cc, OpDetailInfo; real output of 2.0 and 2.10
 -- message: op_name {op_name} and op_type {op_type} are not the end of full_op_name {full_op_name}
 select cycle, row, op_name, op_type, full_op_name
@@ -160,7 +155,6 @@ where op_name <> ending or op_type <> regexp_replace(ending, '-[^-]*$', '')
 -- needs: cpu_op_detail_info
 -- in: cpu_op_detail_info
 -- about: The same pid in every row: one process writes one file.
--- tolerance: none
 -- source: MindSpore 2.0 and 2.10, real output
 -- message: {name}: it ran in process {pid}, other operators in {usual}
 with processes as (
@@ -175,7 +169,6 @@ select cycle, row, full_op_name as name, pid, usual from cpu_op_detail_info join
 -- needs: cpu_ms_memory_record
 -- in: cpu_ms_memory_record
 -- about: Timestamps do not go back: earlier cycles come first, and all is in order.
--- tolerance: none
 -- source: MindSpore 2.10, real output
 -- message: a record of {timestamp_ns} ns comes after one of {before_ns} ns
 select cycle, row, timestamp_ns, before_ns
@@ -188,7 +181,6 @@ where timestamp_ns < before_ns
 -- in: cpu_ms_memory_record
 -- about: Total Allocated <= Total Reserved. Not asked where nothing was ever reserved: MindSpore 2.10 beside MindFormers, whose
 --   allocator reserves nothing ahead.
--- tolerance: none
 -- source: MindSpore 2.10, real output
 -- message: {allocated} bytes are allocated, only {reserved} are reserved
 select cycle, row, total_allocated_bytes as allocated, total_reserved_bytes as reserved
@@ -202,7 +194,6 @@ where total_allocated_bytes > total_reserved_bytes
 -- needs: cpu_ms_memory_record
 -- in: cpu_ms_memory_record
 -- about: Every amount is a multiple of 512 bytes, which the pool gives out.
--- tolerance: none
 -- source: MindSpore 2.10 on a CPU, real output
 -- message: not every amount is a multiple of 512 bytes: allocated {allocated}, reserved {reserved}, active {active}
 select cycle, row, total_allocated_bytes as allocated, total_reserved_bytes as reserved, total_active_bytes as active
@@ -210,13 +201,7 @@ from cpu_ms_memory_record
 where allocated % 512 <> 0 or reserved % 512 <> 0 or active % 512 <> 0
 
 -- check: memory_is_of_the_pools_grain
--- code: I107
--- layouts: ms-2.5+cpu
--- needs: cpu_ms_memory_record
--- in: cpu_ms_memory_record
 -- about: On a CPU what is allocated is active. A device may keep memory active that is no longer allocated.
--- tolerance: none
--- source: MindSpore 2.10 on a CPU, real output
 -- message: {allocated} bytes are allocated, {active} are active: on a CPU they are the same
 select cycle, row, total_allocated_bytes as allocated, total_active_bytes as active
 from cpu_ms_memory_record
@@ -265,7 +250,6 @@ where start_ns < before_ns or start_ns < before_ns::hugeint + took_ns - 1000 - t
 --   timeline_summary_counts_operators, op_exe_times, cpu_op_detail_info, sum(op_occurrences);
 --   timeline_summary_counts_threads, num_of_streams, cpu_op_execute_timestamp, count(distinct thread)
 -- about: The summary of the timeline counts operators, their executions, and the threads that ran them.
--- tolerance: none
 -- source: MindSpore 2.0: cpu_gpu_timeline_generator.py; real output
 -- message: {here} here, {there} in {table}
 select cycle, {key} as here, coalesce(counted, 0) as there
@@ -287,3 +271,70 @@ join (
   select cycle, sum(op_total_time_ns)::double as there_ns, count(*) as operators
   from cpu_op_detail_info group by cycle) as sums using (cycle)
 where cpu_differ(total_time_ns, there_ns, 0.000011, operators, operators + 1)
+
+-- check: timeline_events_are_executions
+-- code: I103
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: HostCpuOps threads have as many events of a name as there are executions of the operators whose names end in it.
+-- source: MindSpore 2.0: base_timeline_generator.py, cpu_gpu_timeline_generator.py; real output
+-- message: {name}: {here} here, {there} in cpu_op_execute_timestamp
+with here as (select cycle, name, count(*) as count from timeline_events group by cycle, name),
+there as (select cycle, name, count(*) as count from timed_executions group by cycle, name)
+select cycle, name, coalesce(here.count, 0) as here, coalesce(there.count, 0) as there
+from here full join there using (cycle, name)
+where coalesce(here.count, 0) <> coalesce(there.count, 0)
+
+-- check: timeline_events_are_executions
+-- about: Events have the times of the executions, the n-th of a name in time those of the n-th.
+-- tolerance: 1 ns, or 0.5 us where the clock is UNIX time (a 64-bit float); half of the sixth digit of a duration
+-- message: {name}: {duration_us:.3f} us from {start_ns} ns here, {duration_there_us:.3f} us from {start_there_ns} ns in
+--   cpu_op_execute_timestamp
+select cycle, row, name, here.duration_ns / 1e3 as duration_us, here.start_ns, there.duration_ns / 1e3 as duration_there_us,
+  there.start_ns as start_there_ns
+from timeline_events as here join timed_executions as there using (cycle, name, nth, times)
+where abs(here.start_ns::hugeint - there.start_ns) > 1 + abs(there.start_ns) * power(2, -51)
+  or abs(here.duration_ns::hugeint - there.duration_ns) > 1 + there.duration_ns * 1e-9
+
+-- check: timeline_lanes_are_made_of_executions
+-- code: I103
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: The lane of merged computation has an event for each execution that begins after all before it.
+-- tolerance: gaps under 2 ns, or 0.8 us where the clock is UNIX time (a 64-bit float)
+-- source: MindSpore 2.0: base_timeline_generator.py; real output
+-- message: the lane of merged computation has {merged} events, but the executions in cpu_op_execute_timestamp make {expected}
+select cycle, merged, if(least = most, least || '', least || ' to ' || most) as expected
+from timeline_lanes join merged_executions using (cycle)
+where merged not between least and most
+
+-- check: timeline_lanes_are_made_of_executions
+-- about: The lane of free time has an event between every two of merged computation.
+-- message: the lane of free time has {free} events, but {gaps} lie between the {merged} of merged computation
+select cycle, free, merged - 1 as gaps, merged
+from timeline_lanes join merged_executions using (cycle)
+where merged between least and most and free <> merged - 1
+
+-- check: timeline_steps_are_ends_of_steps
+-- code: I108
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: The Steps lane has an event for each execution of the operator that ends a step. In graph mode that is the number of steps.
+-- source: MindSpore 2.0: base_timeline_generator.py; real output
+-- message: the Steps lane has {steps} events, but {name}, which ends a step, ran {ends} times in cpu_op_execute_timestamp
+select cycle, steps, name, len(list_filter(names, lambda one: one = name)) as ends
+from timeline_lanes join step_ends using (cycle)
+where steps <> ends
+
+-- check: timeline_is_of_the_rank
+-- code: I113
+-- needs: cpu_timeline_display
+-- in: cpu_timeline_display
+-- about: Operators and steps have the rank of the file's name as their pid.
+-- source: MindSpore 2.0: cpu_gpu_timeline_generator.py; real output of one and of two ranks
+-- message: {events} operators and steps are of rank {pid}, but the file's name says {rank}
+select cycle, '$[' || arg_min(row, (tid = '100000', row)) || '].pid' as path, count(*) as events,
+  arg_min(pid, (tid = '100000', row)) as pid, rank
+from cpu_timeline_display as events join files using (cycle)
+where ph = 'X' and (tid = '100000' or starts_with(tid, 'HostCpuOps')) and files.slot = 'cpu_timeline_display' and pid <> rank::varchar
+group by cycle, rank

@@ -43,3 +43,53 @@ from cpu_op_execute_timestamp left join types using (cycle, full_op_name);
 create view pool_levels as
 select cycle, row, timestamp_ns as time, total_allocated_bytes as level from cpu_ms_memory_record
 where (cycle, file) in (select (cycle, max(file)) from cpu_ms_memory_record group by cycle);
+
+-- Cycles whose timeline is complete: MindSpore 2.0 stops writing it at 20 MB, in the middle of the events.
+create view complete_timelines as
+select cycle from files where slot = 'cpu_timeline_display' and file is not null and bytes < 20971520;
+
+-- Events with a duration in these timelines, and the executions they are made of, by the last part of the name. `nth`: the place in time
+-- among the `times` of the name.
+create view timeline_events as
+select *, row_number() over (partition by cycle, name order by start_ns nulls first, row) as nth,
+  count(*) over (partition by cycle, name) as times
+from (
+  select cycle, row, name, ts_ns as start_ns, dur_ns as duration_ns
+  from cpu_timeline_display semi join complete_timelines using (cycle)
+  where ph = 'X' and starts_with(tid, 'HostCpuOps'));
+
+create view timed_executions as
+select *, row_number() over (partition by cycle, name order by start_ns nulls first, place) as nth,
+  count(*) over (partition by cycle, name) as times
+from (
+  select cycle, regexp_replace(full_op_name, '^.*/', '') as name, start_ns, duration_ns, rowid as place
+  from cpu_op_execute_timestamp semi join complete_timelines using (cycle));
+
+-- Numbers of events in the lanes of a complete timeline: merged computation, time between it, and steps.
+create view timeline_lanes as
+select cycle, count(*) filter (tid = '7999') as merged, count(*) filter (tid = '8002') as free,
+  count(*) filter (tid = '100000') as steps
+from complete_timelines left join (select cycle, tid from cpu_timeline_display where ph = 'X') as events using (cycle)
+group by cycle;
+
+-- How many events merged computation has at least and at most: one for each execution that begins after all before it. Gaps under 2 ns
+-- may go either way, since the writer compared floats.
+create view merged_executions as
+select cycle, 1 + count(*) filter (gap > blur) as least, 1 + count(*) filter (gap > -blur) as most
+from (
+  select cycle, 2 + start_ns * power(2, -51) as blur,
+    start_ns - max(start_ns::hugeint + duration_ns) over (
+      partition by cycle order by start_ns, place rows between unbounded preceding and 1 preceding) as gap
+  from timed_executions)
+group by cycle;
+
+-- The operator that ends a step: the last before the first operator comes again (after the one that sets up the data queue).
+create view step_ends as
+select cycle, names, names[if(again > 0, first + again - 1, len(names))] as name
+from (
+  select *, list_position(names[first + 1:], names[first]) as again
+  from (
+    select cycle, names, if(starts_with(names[1], 'Default/InitDataSetQueue') and len(names) > 1, 2, 1) as first
+    from (
+      select cycle, list(full_op_name order by start_ns) as names
+      from cpu_op_execute_timestamp group by cycle having count(distinct start_ns) = count(*))));

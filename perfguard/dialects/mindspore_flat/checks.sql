@@ -53,29 +53,19 @@ where ending is not null
 select cycle from step_lines where rows = 1
 
 -- check: steps_follow_each_other
--- code: I108
--- needs: step_trace_raw
--- in: step_trace_raw
 -- about: Steps are numbered one by one.
 -- source: real output, ten files
 -- message: step {step} follows step {before}
 select cycle, row, step_num as step, before from step_lines where place < rows and rows >= 3 and step_num <> before::hugeint + 1
 
 -- check: steps_follow_each_other
--- code: I108
--- needs: step_trace_raw
--- in: step_trace_raw
 -- about: The last row is the average, and no other is.
--- source: real output, ten files
 -- message: only the last row, the average, has no number
 select cycle, row from step_lines where place < rows and rows >= 3 and step_num is null
 
 -- check: steps_follow_each_other
 -- code: I106
--- needs: step_trace_raw
--- in: step_trace_raw
 -- about: Steps start one after the other. Rows that the writer could not fill are zeros.
--- source: real output, ten files
 -- message: step {step} starts at {start_ns} ns, before the one that it follows, which starts at {earlier_ns} ns
 select cycle, row, step_num as step, start_point_ns as start_ns, earlier_ns
 from step_lines
@@ -145,15 +135,11 @@ from (
 where abs(here_ns - there_ns) > 1 + 0.000001 * greatest(here_ns, there_ns) and wrong in (0, sign(here_ns - there_ns))
 
 -- check: communication_costs_add_up
--- code: I109
 -- layouts: {layouts}
 -- each: layouts, since_2_1 = ms-1.x, false; ms-2.0, cycle in (from copied_steps); ms-2.1 ms-2.3, true
--- needs: hccl_raw
--- in: hccl_raw
 -- about: Time and size of a link are the sums over the operators. MindSpore since 2.1 pairs RDMA events within whatever it looks at, so
 --   the parts have others than the whole.
 -- tolerance: relative 1e-6
--- source: MindSpore 2.0: hccl_parser.py; MindSpore 2.1: ascend_hccl_generator.py; real output of 2.0
 -- message: step {step}: {what} {here:.6g} on link {pair} ({kind}), the operators add up to {there:.6g}
 select cycle, row, '$.link_info' as path, step_num as step, what, pair, kind, here.amount as here, coalesce(there.amount, 0) as there
 from hccl_links as here join hccl_steps using (cycle, row)
@@ -164,11 +150,8 @@ where not of_operator and (kind = 'SDMA' or not {since_2_1})
   and abs(here.amount - coalesce(there.amount, 0)) > 1e-9 + 0.000001 * greatest(here.amount, there.amount)
 
 -- check: communication_costs_add_up
--- code: I109
--- needs: hccl_raw
--- in: hccl_raw
+-- layouts:
 -- about: An operator says of which step it is.
--- source: MindSpore 2.0: hccl_parser.py; MindSpore 2.1: ascend_hccl_generator.py; real output of 2.0
 -- message: step {step}: {name} says that it is of step {its_step}
 select cycle, row, '$.communication_operator_cost' as path, step_num as step, name, step as its_step
 from hccl_operators where step <> step_num::varchar
@@ -209,12 +192,8 @@ from share_bases
 where abs(shares - expected) > slack * types + whole * rounded_ns / base_ns
 
 -- check: device_shares_follow
--- code: I105
--- needs: aicore_intermediate_type
--- in: aicore_intermediate_type
 -- about: Percent = the time of the type / the time of all; in 2.0 / that plus the mean of every operator once more.
 -- tolerance: half of the second decimal of a percent, 1e-6 of a fraction; what times in whole ns cost
--- source: MindSpore 1.x and 2.0: integrator.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
 -- message: {type}: percent is {share:.6g}, but {total_ns} of {base_ns:.0f} ns is {expected:.6g}
 select cycle, row, type, share, device_types.total_ns, base_ns, device_types.whole * device_types.total_ns / base_ns as expected
 from device_types join share_bases using (cycle)
@@ -233,12 +212,8 @@ select cycle, row, type, times, count from type_sums where not is_counted
 
 -- check: device_types_are_the_sum_of_details
 -- code: I104
--- layouts: ms-1.x, ms-2.0
--- needs: aicore_intermediate_type, aicore_intermediate_detail, framework_raw
--- in: aicore_intermediate_type
 -- about: The time of a type is the sum over its operators: of their means before 2.0, of all executions in 2.0.
 -- tolerance: relative 1e-6, and 1 ns; half a ns for each mean that is counted
--- source: MindSpore 1.x and 2.0: integrator.py; real output of 1.x
 -- message: {type}: {total_ns} ns here, its operators in the details add up to {sum_ns:.0f} ns
 select cycle, row, type, total_ns, sum_ns
 from type_sums
@@ -291,12 +266,8 @@ select cycle, row, name, coalesce(times, 1) as times, count from timed_operators
 
 -- check: device_times_are_those_of_the_timeline
 -- code: I105
--- layouts: ms-1.x, ms-2.0
--- needs: aicore_intermediate_detail, output_timeline_data
--- in: aicore_intermediate_detail
 -- about: The time of an operator is the mean of its executions in output_timeline_data.
 -- tolerance: relative 1e-6, and 2 ns
--- source: MindSpore 2.0: optime_parser.py; real output of 1.x
 -- message: {name}: {mean_ns} ns here, its executions in output_timeline_data last {duration_ns:.0f} ns on average
 select cycle, row, name, mean_ns, duration_ns
 from timed_operators
@@ -304,11 +275,8 @@ where is_counted and abs(mean_ns - duration_ns) > 2 + 0.000001 * duration_ns
 
 -- check: device_times_are_those_of_the_timeline
 -- code: I101
--- layouts: ms-1.x, ms-2.0
--- needs: aicore_intermediate_detail, output_timeline_data
 -- in: output_timeline_data
 -- about: Every operator of output_timeline_data is in the details.
--- source: MindSpore 2.0: optime_parser.py; real output of 1.x
 -- message: {name}: {count} executions here, and it is not in the details
 select cycle, name, count(*) as count
 from output_timeline_data anti join aicore_intermediate_detail using (cycle, name)
@@ -325,11 +293,8 @@ group by cycle, name
 from timeline_breaks
 
 -- check: device_timeline_is_in_order
--- code: I106
 -- severity: warning
 -- layouts: ms-2.1, ms-2.3
--- needs: output_timeline_data
--- in: output_timeline_data
 -- about: The same. The order is that of msprof's op_summary since 2.1, so a break is only remarkable.
 -- source: MindSpore 2.1: ascend_op_generator.py
 -- message: {name}: it begins at {start_ns} ns, after one at {before_ns} ns
@@ -361,10 +326,7 @@ where serial_number <> nth
 
 -- check: aicpu_rows_are_numbered
 -- code: I106
--- needs: aicpu_intermediate
--- in: aicpu_intermediate
 -- about: No execution ends before it begins.
--- source: MindSpore 2.0: aicpu_data_parser.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
 -- message: it ends at {end_ns} ns, before it begins at {start_ns} ns
 select cycle, row, run_start_ns as start_ns, run_end_ns as end_ns from aicpu_intermediate where run_end_ns < run_start_ns
 
@@ -383,23 +345,16 @@ where time > 1
 
 -- check: aicpu_files_say_the_same
 -- code: I101
--- needs: output_data_preprocess_aicpu, aicpu_intermediate
--- in: output_data_preprocess_aicpu
 -- about: Every execution of aicpu_intermediate is there.
--- source: real output of MindSpore 1.x
 -- message: {lost} executions of aicpu_intermediate are not here, the first is number {first}
 select cycle, count(*) as lost, arg_min(serial_number, row) as first
 from aicpu_intermediate anti join output_data_preprocess_aicpu using (cycle, serial_number)
 group by cycle
 
 -- check: aicpu_files_say_the_same
--- code: I101
--- needs: output_data_preprocess_aicpu, aicpu_intermediate
--- in: output_data_preprocess_aicpu
 -- each: column = total_time; dispatch_time; execution_time; run_start; run_end
 -- about: Rows of output_data_preprocess_aicpu and aicpu_intermediate with one number are one execution: all that they share agrees.
 -- tolerance: 1 ns
--- source: real output of MindSpore 1.x
 -- message: {column} is {here_ns} ns, in aicpu_intermediate it is {there_ns} ns
 select here.cycle, here.row, here.{column}_ns as here_ns, there.{column}_ns as there_ns
 from output_data_preprocess_aicpu as here join aicpu_intermediate as there using (cycle, serial_number)
@@ -424,11 +379,7 @@ where gone <= 0.1 * operators
 
 -- check: compute_times_are_the_details
 -- code: I114
--- layouts: ms-1.x, ms-2.0
--- needs: output_op_compute_time, aicore_intermediate_detail
--- in: output_op_compute_time
 -- about: An operator is listed once. The last row is the total.
--- source: real output of MindSpore 1.x
 -- message: {name} is listed a second time
 select cycle, row, name
 from (
@@ -438,22 +389,14 @@ where time > 1 and not regexp_full_match(name, 'total( op)?')
 
 -- check: compute_times_are_the_details
 -- code: I113
--- layouts: ms-1.x, ms-2.0
--- needs: output_op_compute_time, aicore_intermediate_detail
--- in: output_op_compute_time
 -- about: The file is of the run of the details, and in its unit: nine in ten operators have the time that they have there.
--- source: real output of MindSpore 1.x
 -- message: {off} of {known} operators have other times in aicore_intermediate_detail: another run, or another unit
 select distinct cycle, off, known from compute_times where off > 0.1 * known
 
 -- check: compute_times_are_the_details
 -- code: I101
--- layouts: ms-1.x, ms-2.0
--- needs: output_op_compute_time, aicore_intermediate_detail
--- in: output_op_compute_time
 -- about: compute_time of an operator = its execution_time in aicore_intermediate_detail.
 -- tolerance: relative 1e-4 (six digits are printed, or those of a float), and 1 ns
--- source: real output of MindSpore 1.x
 -- message: {name}: {here_ns} ns here, {there_ns} ns in aicore_intermediate_detail
 select cycle, row, name, here_ns, there_ns from compute_times where is_off and off <= 0.1 * known
 
@@ -486,12 +429,10 @@ from {table}
 where abs({times}::double * {average}_ns - {total}_ns) > 0.00002 * {total}_ns + 0.5 * ({times} + 1)
 
 -- check: gpu_averages_follow
--- code: I105
 -- needs: gpu_activity_data
 -- in: gpu_activity_data
 -- about: The shortest execution of an activity is no longer than their average, and that no longer than the longest.
 -- tolerance: relative 2e-5, and 1 ns
--- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
 -- message: the shortest takes {least_ns} ns, the average is {average_ns} ns, the longest takes {most_ns} ns
 select cycle, row, min_duration_ns as least_ns, avg_duration_ns as average_ns, max_duration_ns as most_ns
 from gpu_activity_data
@@ -508,11 +449,8 @@ select cycle, type, times, count from gpu_types where times <> count
 
 -- check: gpu_types_are_the_sum_of_details
 -- code: I104
--- needs: gpu_op_type_info, gpu_op_detail_info
--- in: gpu_op_type_info
 -- about: The total of a type = the sum over its operators.
 -- tolerance: relative 2e-5, and half a ns for each operator
--- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
 -- message: {type}: {here_ns} ns here, {there_ns} ns in gpu_op_detail_info
 select cycle, type, here_ns, there_ns
 from gpu_types
@@ -545,11 +483,8 @@ select cycle, name, count, times from gpu_operators where times <> count
 
 -- check: gpu_timestamps_are_occurrences
 -- code: I104
--- needs: gpu_op_execute_timestamp, gpu_op_detail_info
--- in: gpu_op_execute_timestamp
 -- about: The executions of an operator add up to its total.
 -- tolerance: relative 2e-5 (six digits are printed), and half a ns for each
--- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
 -- message: {name}: executions of {here_ns} ns here, {there_ns} ns in gpu_op_detail_info
 select cycle, name, here_ns, there_ns
 from gpu_operators
@@ -566,12 +501,10 @@ select cycle, name, coalesce(count, 0) as count, coalesce(times, 0) as times fro
 
 -- check: gpu_activities_are_their_executions
 -- code: I104
--- needs: gpu_activity_data, activity_execute_timestamp
 -- in: gpu_activity_data
 -- each: column, words, rounded = total, total time, count + 1; most, longest time, 2; least, shortest time, 2
 -- about: Total, longest and shortest time of an activity = those of its lines in activity_execute_timestamp.
 -- tolerance: relative 2e-5 (six digits are printed), and half a ns for each
--- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
 -- message: {name}: the {words} is {here_ns} ns, its executions in activity_execute_timestamp make {there_ns} ns
 select cycle, name, {column}_ns as here_ns, {column}_there_ns as there_ns
 from gpu_activities
@@ -607,13 +540,9 @@ where {key} <> coalesce(counted, 0)
 
 -- check: device_summary_is_of_these_operators
 -- code: I104
--- layouts: ms-2.1, ms-2.3
--- needs: ascend_timeline_summary_totals, aicore_intermediate_detail
--- in: ascend_timeline_summary_totals
 -- at: $.total_time
 -- about: Its time is that of all executions of the detail table.
 -- tolerance: a millionth, and half of a ns for each execution
--- source: MindSpore 2.1: ascend_timeline_generator.py, ascend_op_generator.py
 -- message: {here_ms:.6g} ms here, the operators in aicore_intermediate_detail add up to {there_ms:.6g} ms
 select cycle, total_time_ns / 1e6 as here_ms, there_ns / 1e6 as there_ms
 from ascend_timeline_summary_totals
@@ -659,8 +588,6 @@ group by cycle
 
 -- check: every_execution_has_its_time_and_shape
 -- code: I114
--- needs: dynamic_shape_info_operators
--- in: dynamic_shape_info_operators
 -- about: An operator is listed once.
 -- message: {name} is listed more than once
 select cycle, row, path, name
@@ -668,39 +595,26 @@ from (select *, row_number() over (partition by cycle, type, name order by row) 
 
 -- check: every_execution_has_its_time_and_shape
 -- code: I101
--- needs: dynamic_shape_info_operators
--- in: dynamic_shape_info_operators
 -- about: op_exe_occurrences is the number of op_exe_time and of op_shape, and the same for all operators.
--- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
 -- message: executions: {occurrences} in op_exe_occurrences, {times} in op_exe_time, {shapes} in op_shape; most operators have {usual}
 select cycle, row, path, occurrences, times, shapes, usual
 from dynamic_operators where occurrences <> usual or times <> usual or shapes <> usual
 
 -- check: every_execution_has_its_time_and_shape
--- code: I101
--- needs: dynamic_shape_info_operators
--- in: dynamic_shape_info_operators
 -- about: An operator stands under its type, the text before the first `-`.
--- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
 -- message: it is no operator of type {type}
 select cycle, row, path, type from dynamic_operators where split_part(name, '-', 1) <> type
 
 -- check: every_execution_has_its_time_and_shape
--- code: I101
--- needs: dynamic_shape_info_operators
 -- in: dynamic_shape_info_means
 -- about: A type has as many executions as its operators.
--- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
 -- message: {here} executions of the type, {times} of its operators
 select cycle, row, path, len(means_ms) as here, times from dynamic_types where not is_counted
 
 -- check: every_execution_has_its_time_and_shape
 -- code: I105
--- needs: dynamic_shape_info_operators
--- in: dynamic_shape_info_means
 -- about: op_type has for every execution the mean of its operators.
 -- tolerance: 0.000051 ms: four decimals
--- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
 -- message: {mean_ms} ms, its {operators} operators take {there_ms:.9g}
 select cycle, row, path || '[' || index || ']' as path, mean_ms, operators, there_ms
 from dynamic_means where abs(mean_ms - there_ms) > 0.000051
@@ -722,3 +636,80 @@ select cycle, row, path, name
 from dynamic_operators join timed using (cycle, name)
 where len(times_ms) <> len(durations)
   or not list_bool_and(list_transform(list_zip(times_ms, durations), lambda one: coalesce(abs(one[1] * 1e6 - one[2]) <= 1, false)))
+
+-- check: the_display_is_the_timeline
+-- code: I113
+-- needs: output_timeline_data, ascend_timeline_display
+-- in: ascend_timeline_display
+-- about: An execution of output_timeline_data is an event of the display: name, stream, duration, and one clock apart. If more than one
+--   in ten is not, a column is in another unit or a file of another run, which is reported once. Silent where fewer than half of the
+--   executions are there, since 2.1 fewer than nine in ten: those versions draw other lanes.
+-- tolerance: 0.01 us for durations, 1 us for starts
+-- source: real output of MindSpore 1.x
+-- message: {off} of {executions} executions in output_timeline_data are drawn at other times
+select distinct cycle, off, executions from drawn_executions where off > 0.1 * executions
+
+-- check: the_display_is_the_timeline
+-- code: I103
+-- in: output_timeline_data
+-- about: The same of a single execution.
+-- tolerance: 0.01 us for durations, 1 us for starts
+-- message: {name}: {duration_us:.6g} us at {start_us:.3f} us is not drawn so in ascend_timeline_display
+select cycle, row, name, duration_ns / 1e3 as duration_us, start_ns / 1e3 as start_us
+from drawn_executions where is_off and off <= 0.1 * executions
+
+-- check: the_display_is_the_timeline
+-- in: ascend_timeline_display
+-- about: An operator has no more events on a stream than executions.
+-- message: {more} more events than executions in output_timeline_data: of {names}
+select cycle, count(*) as more, array_to_string(list(distinct name order by name)[:8], ', ') as names
+from drawn_events
+  anti join streamed_executions using (cycle, name, stream, nth)
+  semi join streamed_executions using (cycle, name, stream)
+where cycle in (select cycle from drawn_executions where off <= 0.1 * executions)
+group by cycle
+
+-- check: {check}
+-- code: I113
+-- each: check, table, slot, at =
+--   rank_is_that_of_the_file_name, profiler_info_run, profiler_info, rank_id;
+--   documents_are_of_the_rank_in_their_name, ascend_ms_profiler_info_run, ascend_ms_profiler_info, rank_id;
+--   documents_are_of_the_rank_in_their_name, parallel_strategy_config, parallel_strategy, rankId
+-- layouts: ms-1.x, ms-2.0, ms-2.1, ms-2.3
+-- needs: {table}
+-- in: {slot}
+-- about: The rank inside the document is that of its file name.
+-- source: MindSpore 2.0: profiler_info.py (rank_id, a text); real output
+-- message: rank {inside} inside the file, {rank} in its name
+select cycle, file, path || '.{at}' as path, inside, rank from ranks_inside('{table}', '{slot}')
+
+-- check: called_types_are_the_types
+-- code: I114
+-- needs: output_op_compute_time_detail_types, aicore_intermediate_type
+-- in: output_op_compute_time_detail
+-- about: A type has one row.
+-- source: real output of MindSpore 1.x
+-- message: {type}: a row above has it, too
+select cycle, row, optype_name as type
+from output_op_compute_time_detail_types
+qualify row_number() over (partition by cycle, optype_name order by row) > 1
+
+-- check: called_types_are_the_types
+-- code: I101
+-- each: column, there, rounding = compute_time_ns, time_ns, 1; called_times, execution_frequency, 0
+-- about: Time and number of calls of a type are those in aicore_intermediate_type. Silent where more than one type in ten differs: later
+--   versions may count otherwise.
+-- tolerance: relative 1e-4 (six significant digits, or a 32-bit float's own); 1 ns
+-- message: {type}: {column} is {here}, but {there} in aicore_intermediate_type is {there_told}
+with listed as (
+  select cycle, type, arg_min(coalesce(total_time_ns, execution_time_ns), row) as time_ns,
+    arg_min(execution_frequency, row) as execution_frequency
+  from aicore_intermediate_type group by cycle, type),
+compared as (
+  select listed.cycle, listed.type, {column} as here, {there} as there_told,
+    coalesce(abs(here - there_told) > {rounding} + 1e-4 * there_told, false) as is_off
+  from output_op_compute_time_detail_types as types join listed on listed.cycle = types.cycle and listed.type = types.optype_name)
+select cycle, type, here, there_told
+from compared
+where is_off
+  and cycle in (from compared select cycle group by cycle having count(*) filter (is_off) <= greatest(1, 0.1 * count(*)))

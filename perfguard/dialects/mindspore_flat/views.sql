@@ -267,3 +267,29 @@ from gpu_op_detail_info where op_occurrences > 0;
 create view type_times as
 select cycle, type, coalesce(total_time_ns, execution_time_ns) as time_ns, execution_frequency
 from aicore_intermediate_type order by cycle, row;
+
+-- Executions of output_timeline_data beside the events that ascend_timeline_display draws of them: the n-th of a name on a stream here
+-- and there. Its clock begins at the first event of the run: `apart_ns` is the usual distance. `undrawn`: share of the executions that
+-- have no event; `off`: share of those that are drawn at another time, or not.
+create view drawn_events as
+select cycle, regexp_replace(name, '^.*/', '') as name, tid as stream, ts_ns, dur_ns,
+  row_number() over (partition by cycle, regexp_replace(name, '^.*/', ''), tid order by ts_ns nulls first, row) as nth
+from ascend_timeline_display where ph = 'X';
+
+create view streamed_executions as
+select cycle, row, regexp_replace(trim(name), '^.*/', '') as name, stream_id::varchar as stream, start_time_ns as start_ns, duration_ns,
+  row_number() over (
+    partition by cycle, regexp_replace(trim(name), '^.*/', ''), stream_id order by start_time_ns nulls first, row) as nth
+from output_timeline_data;
+
+create view drawn_executions as
+select *, count(*) filter (is_off) over cycles as off
+from (
+  select *, coalesce(ts_ns is null or abs(dur_ns::hugeint - duration_ns) > 10
+    or abs(ts_ns - start_ns::hugeint - median(ts_ns - start_ns::hugeint) over cycles) > 1000, false) as is_off,
+    count(*) over cycles as executions, count(*) filter (ts_ns is null) over cycles as undrawn
+  from streamed_executions left join drawn_events using (cycle, name, stream, nth)
+  window cycles as (partition by cycle))
+where undrawn < executions
+  and undrawn <= executions * if(cycle in (select cycle from cycles where layout in ('ms-1.x', 'ms-2.0')), 0.5, 0.1)
+window cycles as (partition by cycle);

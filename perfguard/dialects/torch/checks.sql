@@ -38,7 +38,6 @@ where row > earlier
 
 -- check: events_are_numbered_through
 -- code: I102
--- needs: spans | instants
 -- about: The events of the host carry the numbers 0 to N-1 (Ev Idx): none was lost. Exact. Beside events of a GPU a gap is a
 --   warning.
 -- source: every option of the profiler on real output of torch 2.13 on CPU; torch numbers what it recorded before it writes any
@@ -182,8 +181,6 @@ where profile_memory = 1 and cycle not in (select distinct cycle from memory_eve
 group by cycle
 
 -- check: what_the_header_says_was_recorded_is_there
--- code: I113
--- needs: spans
 -- at: $.record_shapes
 -- about: With record_shapes operators have Input Dims. Asked only where operators ran that take tensors: those that make one of
 --   nothing have no shapes to record.
@@ -207,7 +204,6 @@ having count(input_shapes) = 0 and count(*) filter (name in (
 select cycle, count(*) as events from memory_events join traces using (cycle) where profile_memory = 0 group by cycle
 
 -- check: what_is_there_was_recorded
--- code: I113
 -- needs: spans | instants
 -- at: $.record_shapes
 -- about: Input Dims are there only with record_shapes, in a header that says so.
@@ -242,8 +238,6 @@ from memory_events
 where total_bytes is null and cycle in (select distinct cycle from memory_events where total_bytes is not null)
 
 -- check: allocated_memory_is_a_running_sum
--- code: I107
--- needs: instants
 -- about: Total Allocated rises by Bytes from one memory event of a device to the next, by their times: Ev Idx numbers the events
 --   thread by thread, so it orders only those of one moment. Exact. A warning on devices: their allocator reports from several
 --   threads. Shared memory of a loader's workers is left out (`own_memory_events`).
