@@ -21,8 +21,6 @@ from perfguard.capture.mindspore_parameters import (
     DEVICES,
     DYNAMIC_NUMBERS,
     ELSEWHERE,
-    EXPERIMENTAL,
-    EXPORTS,
     OLD_METRICS,
     PARAMETERS,
     PLACES,
@@ -33,7 +31,7 @@ from perfguard.capture.mindspore_parameters import (
     Surface,
     Version,
 )
-from perfguard.capture.rules import BOOLEAN, NAME, Rule, integer, list_of, one_of, shown
+from perfguard.configuration import is_integer, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.window import StepWindow
 
@@ -102,7 +100,8 @@ class MindSporeOptions:
         made = {name: _real(profiler, parameters[name], value) for name, value in self._completed().items()}
         if self.surface == "Profiler":
             return made
-        experimental = {name: made.pop(name) for name in sorted(made.keys() & EXPERIMENTAL)}
+        names = sorted(name for name in made if parameters[name].schema.get("x-experimental"))
+        experimental = {name: made.pop(name) for name in names}
         if experimental:
             made["experimental_config"] = profiler._ExperimentalConfig(**experimental)
         return made
@@ -117,7 +116,7 @@ class MindSporeOptions:
                 known[one.condition] = _is_on(one, values[name])
         if self.device == "ascend" and "activities" in values:
             known |= {"host": "CPU" in values["activities"], "npu": "NPU" in values["activities"]}
-            known |= {export: export in values["export_type"] for export in EXPORTS if "export_type" in values}
+            known |= {export: export in values["export_type"] for export in ("text", "db") if "export_type" in values}
         if self.device == "ascend" and isinstance(level := values.get("profiler_level"), str):
             known |= {"level1": level in ("Level1", "Level2"), "level2": level == "Level2"}
         if known.get("op_time") is False:
@@ -210,20 +209,21 @@ def _checked(
     if name == "export_type" and surface in CLASSES and isinstance(value, (str, Enum)):
         value = [value]  # MindSpore takes one alone there, and there only.
     plain = _plain_value(one, value)
-    problem = _rule(one).violation(plain)
+    problem = _violation(one, plain)
     if name == "output_path" and surface == "env" and not problem and not os.path.isabs(plain):
         problem = f"must be an absolute path, got {plain!r}; MindSpore writes a relative one elsewhere"
     if problem:
         raise UsageError(f"{where}: {name} {problem}{_number_hint(one, surface, value)}.")
-    return tuple(dict.fromkeys(plain)) if one.kind in ("choices", "texts") else plain
+    return tuple(dict.fromkeys(plain)) if one.is_list else plain
 
 
 def _number_hint(one: Parameter, surface: str, value: Any) -> str:
     """Return the name to write for a number, or the number to write for a name; empty where neither is meant."""
-    numbered = DYNAMIC_NUMBERS.get(one.name, {}) if surface == "dynamic" and one.kind != "int" else {}
-    if isinstance(value, int) and not isinstance(value, bool) and value in numbered:
-        return f"; {value} means {numbered[value]!r}, and MindSpore warns about numbers"
-    if one.name == "aicore_metrics" and one.kind == "int" and value in OLD_METRICS[: one.allowed[1] + 1]:
+    is_number = one.schema.get("type") == "integer"
+    name = DYNAMIC_NUMBERS.get(one.name, {}).get(str(value)) if surface == "dynamic" and is_integer(value) else None
+    if name is not None and not is_number:
+        return f"; {value} means {name!r}, and MindSpore warns about numbers"
+    if one.name == "aicore_metrics" and is_number and value in OLD_METRICS[: one.schema["maximum"] + 1]:
         return f"; {value} is {OLD_METRICS.index(value)} in this version"
     return ""
 
@@ -238,8 +238,8 @@ def _instead(known: Mapping[str, Parameter], version: Version, surface: str, dev
         return "names are strings."
     if version >= (2, 5) and name in REPLACED:
         return f"since 2.5 {REPLACED[name]}."
-    if (surface, name) in ELSEWHERE:
-        return f"{ELSEWHERE[surface, name]}."
+    if instead := ELSEWHERE.get(surface, {}).get(name):
+        return f"{instead}."
     if name == "ascend_job_id":
         return "it analyses an earlier recording, and records nothing."
     versions = [one for one in PARAMETERS if one.name == name and surface in one.surfaces]
@@ -253,13 +253,11 @@ def _instead(known: Mapping[str, Parameter], version: Version, surface: str, dev
 
 def _plain_value(one: Parameter, value: Any) -> Any:
     """Return a value with names in place of enum members and paths."""
-    if one.kind == "path" and isinstance(value, Path):
-        return str(value)
-    if one.kind == "choice":
-        return _name_of(one, value)
-    if one.kind == "choices" and isinstance(value, (list, tuple)):
+    if isinstance(value, Path):
+        return str(value) if one.name == "output_path" else value
+    if one.is_list and isinstance(value, (list, tuple)):
         return [_name_of(one, item) for item in value]
-    return value
+    return _name_of(one, value)
 
 
 def _name_of(one: Parameter, value: Any) -> Any:
@@ -275,36 +273,14 @@ def _name_of(one: Parameter, value: Any) -> Any:
     return value
 
 
-_SCHEDULE = Rule(
-    "made by mindspore.profiler.schedule(...), or a StepWindow",
-    # torch takes a function. MindSpore resets everything but its own Schedule, and records one step.
-    lambda value: isinstance(value, StepWindow) or type(value).__name__ == "Schedule",
-)
-_CALLABLE = Rule("callable, as tensorboard_trace_handler(DIR) is", callable)
-
-
-def _rule(one: Parameter) -> Rule:
-    """Return the rule for the values of a parameter."""
-    names = ", ".join(str(name) for name in one.allowed)
-    match one.kind:
-        case "bool":
-            return BOOLEAN
-        case "int":
-            return integer(*one.allowed)
-        case "choice":
-            return one_of(one.allowed)
-        case "choices":
-            # A parameter with a default needs at least one of them.
-            least = 1 if one.default else 0
-            must = f"a list of at least one of {names}" if least else f"a list of {names}"
-            return list_of(one_of(one.allowed), must, least=least)
-        case "texts":
-            return list_of(NAME, "a list of names that are not empty")
-        case "schedule":
-            return _SCHEDULE
-        case "callable":
-            return _CALLABLE
-    return NAME
+def _violation(one: Parameter, value: Any) -> str:
+    """Return what is wrong with a value, empty for one that the parameter accepts."""
+    if one.name == "schedule" and not (isinstance(value, StepWindow) or type(value).__name__ == "Schedule"):
+        # torch takes a function. MindSpore resets everything but its own Schedule, and records one step.
+        return f"must be made by mindspore.profiler.schedule(...), or a StepWindow, got {shown(value)}"
+    if one.name == "on_trace_ready" and not callable(value):
+        return f"must be callable, as tensorboard_trace_handler(DIR) is, got {shown(value)}"
+    return violation(value, one.schema)
 
 
 # -- contradictions ---------------------------------------------------------------------------------------------------------
@@ -317,7 +293,7 @@ def _contradictions(options: MindSporeOptions) -> Iterator[str]:
         yield "start=False records nothing; leave it out, or write true."
     if requested.get("op_time") is False:
         for name in sorted(requested):
-            if parameters[name].needs_op_time:
+            if parameters[name].schema.get("x-needs") == "op_time":
                 yield f"{name}={requested[name]!r} has no effect with op_time=False; leave one of them out."
     if requested.get("profile_communication") is True and requested.get("start_profile") is False:
         yield (
@@ -400,7 +376,7 @@ def _real(profiler: Any, one: Parameter, value: Any) -> Any:
     """Return a value in MindSpore's own types: members of its enums, lists, a schedule."""
     if isinstance(value, StepWindow):
         return profiler.schedule(**value.as_dict())
-    if one.kind in ("choices", "texts"):
+    if one.is_list:
         return [_member(profiler, one, name) for name in value]
     return _member(profiler, one, value)
 
