@@ -53,7 +53,7 @@ def violation(value: Any, schema: Schema) -> str:
 
 
 def holds(value: Any, schema: Schema) -> bool:
-    """Whether a value keeps its schema; objects have no keys but the schema's `properties`."""
+    """Whether a value keeps its schema. The keys of objects are not looked at: see `Section`."""
     if value is None:
         return "null" in schema.get("type", ()) or None in schema.get("enum", ())
     if schema.get("x-alone") and not isinstance(value, (list, tuple)):
@@ -139,7 +139,6 @@ _KEYWORDS: dict[str, Callable[[Any, Any, Schema], bool]] = {
     "format": _is_path,
     "minItems": lambda value, least, _: len(value) >= least,
     "items": lambda value, item, _: all(holds(one, item) for one in value),
-    "properties": lambda value, parts, _: all(key in parts and holds(one, parts[key]) for key, one in value.items()),
 }
 
 
@@ -205,7 +204,7 @@ class Section:
     def take(self, key: str, *, needed: bool = False) -> Any:
         """Return the value of a key, its default without one or for a null that is allowed.
 
-        Paths are `Path`s, and an item without its list is a list of one.
+        Paths are `Path`s, an item without its list is a list of one, and an object has the values of the keys it is given.
         Raises `UsageError` for a value that breaks its schema, and without one that is `needed`.
         """
         schema = self.schema["properties"][key]
@@ -215,6 +214,8 @@ class Section:
         if key in self.plain and (broken := violation(value, schema)):
             raise self.error(key, broken)
         value = schema.get("default") if value is None else value
+        if "properties" in schema and not self.is_null(key):
+            return self.section(key).given()
         if schema.get("x-alone"):
             return [*value] if isinstance(value, (list, tuple)) else [value]
         return Path(value) if schema.get("format") == "path" and value is not None else value
@@ -229,6 +230,11 @@ class Section:
         parts = self.schema["properties"].items()
         return {key: self.take(key, needed=key in required) for key, part in parts if "object" not in part["type"]}
 
+    def given(self) -> dict[str, Any]:
+        """Return the values of the keys that the object has. Raises `UsageError`."""
+        self.refuse_unknown()
+        return {key: self.take(key) for key in self.plain}
+
     def section(self, key: str) -> Section:
         """Return the object at a key, and an empty one without the key."""
         return Section.of(self.plain.get(key, {}), self.schema["properties"][key], self.source, self.name(key))
@@ -239,7 +245,8 @@ class Section:
 
     def error(self, key: str, problem: str) -> UsageError:
         """Return the error about a key: "FILE: KEY PROBLEM."."""
-        return UsageError(f"{self.source}: {self.name(key)} {problem}{'' if problem.endswith(('.', '?')) else '.'}")
+        source = f"{self.source}: " if self.source else ""
+        return UsageError(f"{source}{self.name(key)} {problem}{'' if problem.endswith(('.', '?')) else '.'}")
 
     def refuse_unknown(self) -> None:
         """Raise `UsageError` for a key that the schema lacks, with the nearest of its keys."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.configuration import Section, configuration_schema, shown, violation
-from perfguard.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,19 +109,11 @@ def _with_nulls(plain: Mapping[Any, Any]) -> dict[Any, Any]:
     return {key: None if value == "None" else value for key, value in plain.items()}
 
 
-def _part(section: Section, key: str) -> Section | None:
-    """Return the object at a key, None for null. Raises `UsageError` for other values and for unknown keys."""
-    if section.is_null(key):
-        return None
-    part = section.section(key)
-    if "properties" in part.schema:
-        part.refuse_unknown()
-    return part
-
-
 def _specified(given: Section) -> dict[str, Any] | None:
-    if (part := _part(given, "collect_specified_data")) is None:
+    if given.is_null("collect_specified_data"):
         return None
+    part = given.section("collect_specified_data")
+    part.refuse_unknown()
     nullable = ("histogram_regular", "collect_landscape")
     plain = {**part.plain, **_with_nulls({key: part.plain[key] for key in nullable if key in part})}
     part = replace(part, plain=plain)
@@ -137,16 +128,18 @@ def _specified(given: Section) -> dict[str, Any] | None:
 
 
 def _landscape(specified: Section) -> dict[str, Any] | None:
-    if (part := _part(specified, "collect_landscape")) is None:
+    if specified.is_null("collect_landscape"):
         return None
-    if part.is_null("intervals"):
-        raise UsageError(f"{part.source}: {part.name('intervals')} is missing; write intervals: [[1, 2, 3]].")
-    return {name: part.take(name) for name in part.plain}
+    found: dict[str, Any] = specified.take("collect_landscape")
+    if "intervals" not in found:
+        raise specified.error("collect_landscape.intervals", "is missing; write intervals: [[1, 2, 3]]")
+    return found
 
 
 def _lineage(given: Section) -> dict[str, str | int | float] | None:
-    if (part := _part(given, "custom_lineage_data")) is None:
+    if given.is_null("custom_lineage_data"):
         return None
+    part = given.section("custom_lineage_data")
     for key, value in part.plain.items():
         if not isinstance(key, str):
             raise given.error("custom_lineage_data", f"must have strings as keys, got {shown(key)}")
@@ -156,7 +149,7 @@ def _lineage(given: Section) -> dict[str, str | int | float] | None:
 
 
 def _export(given: Section) -> dict[str, str | None] | None:
-    if (part := _part(given, "export_options")) is None:
+    if given.is_null("export_options"):
         return None
-    part = replace(part, plain=_with_nulls(part.plain))
-    return {key: part.take(key) for key in part.plain}
+    part = given.section("export_options")
+    return replace(part, plain=_with_nulls(part.plain)).given()

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from perfguard.integrations.tools_config import tools_config
 from perfguard.integrations.tools_profiler import tools_profiler
-from perfguard.integrations.torch_dynamic import CONFIG_FILE
-from perfguard.integrations.torch_dynamic import default_config
+from perfguard.integrations.torch_dynamic import CONFIG_FILE, default_config
 
 
 def costs_us(step: Callable[[], None], steps: int) -> list[float]:

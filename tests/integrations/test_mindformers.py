@@ -863,15 +863,15 @@ def test_a_bad_value_of_the_monitor_is_refused_by_name(read, text, words):
         (
             "create_landscape: {train: 1}",
             (
-                "callbacks[1].collect_specified_data.collect_landscape.create_landscape must be {train: True, "
-                "result: True}, got {'train': 1}."
+                "callbacks[1].collect_specified_data.collect_landscape.create_landscape.train must be true or false, "
+                "got 1."
             ),
         ),
         (
             "create_landscape: {both: True}",
             (
-                "callbacks[1].collect_specified_data.collect_landscape.create_landscape must be {train: True, "
-                "result: True}, got {'both': True}."
+                "callbacks[1].collect_specified_data.collect_landscape.create_landscape.both is not a known key; "
+                "known are train, result."
             ),
         ),
         (
