@@ -134,10 +134,12 @@ _KEYWORDS: dict[str, Callable[[Any, Any, Schema], bool]] = {
     "maximum": lambda value, most, _: not _is_a(value, "number") or value <= most,
     "x-most": lambda value, most, _: value <= most,
     "x-bits": lambda value, bits, _: not is_integer(value) or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1),
-    "not": lambda value, schema, _: not (is_integer(value) and value == schema["const"]),
+    "const": lambda value, one, _: type(value) is type(one) and value == one,
+    "not": lambda value, schema, _: not holds(value, schema),
     "minLength": lambda value, least, _: not isinstance(value, str) or len(value) >= least,
     "format": _is_path,
     "minItems": lambda value, least, _: len(value) >= least,
+    "contains": lambda value, item, _: any(holds(one, item) for one in value),
     "items": lambda value, item, _: all(holds(one, item) for one in value),
 }
 

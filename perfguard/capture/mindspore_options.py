@@ -18,6 +18,7 @@ from typing import Any
 
 from perfguard.capture.mindspore_parameters import (
     CLASSES,
+    CONFLICTS,
     DEVICES,
     DYNAMIC_NUMBERS,
     ELSEWHERE,
@@ -31,7 +32,7 @@ from perfguard.capture.mindspore_parameters import (
     Surface,
     Version,
 )
-from perfguard.configuration import is_integer, shown, violation
+from perfguard.configuration import Schema, holds, is_integer, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.window import StepWindow
 
@@ -288,80 +289,29 @@ def _violation(one: Parameter, value: Any) -> str:
 
 def _contradictions(options: MindSporeOptions) -> Iterator[str]:
     """Yield the contradictions between options."""
-    requested, values, parameters = options.requested, options.values, options.parameters
-    if requested.get("start") is False:
-        yield "start=False records nothing; leave it out, or write true."
+    requested, values = options.requested, options.values
+    shown_values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    for conflict in CONFLICTS:
+        if _apply(conflict.get("requested", {}), requested) and _apply(conflict.get("values", {}), values):
+            yield conflict["message"].format(**shown_values)
     if requested.get("op_time") is False:
         for name in sorted(requested):
-            if parameters[name].schema.get("x-needs") == "op_time":
+            if options.parameters[name].schema.get("x-needs") == "op_time":
                 yield f"{name}={requested[name]!r} has no effect with op_time=False; leave one of them out."
-    if requested.get("profile_communication") is True and requested.get("start_profile") is False:
-        yield (
-            "profile_communication=True cannot begin in mid-training, so it excludes start_profile=False; leave one of them "
-            "out."
-        )
-    if requested.get("schedule") is not None and requested.get("data_process") is True:
-        yield "data_process=True is reset by a schedule; leave one of them out."
-    yield from _activity_conflicts(options)
-    yield from _level_conflicts(requested, values)
-    yield from _mstx_conflicts(requested, values)
-    yield from _deprecated(requested, parameters)
-    yield from _step_conflicts(requested)
-    if requested.get("analyse_mode", -1) != -1 and "analyse" in values and not values["analyse"]:
-        yield f"analyse_mode={requested['analyse_mode']} has no effect with analyse=False; add analyse=True."
-
-
-def _activity_conflicts(options: MindSporeOptions) -> Iterator[str]:
-    requested, values = options.requested, options.values
-    if "activities" not in values:
-        return
-    activities = values["activities"]
     here = {"cpu": {"CPU"}, "gpu": {"CPU", "GPU"}, "ascend": {"CPU", "NPU"}}[options.device]
-    if "activities" in requested and (others := sorted(set(activities) - here)):
-        yield f"activities={list(activities)!r}: {others[0]} has no effect on {DEVICES[options.device]}; leave it out."
-    for name in ("record_shapes", "with_stack"):
-        if requested.get(name) is True and "CPU" not in activities:
-            yield f"{name}=True is reset without CPU in activities; add CPU."
-    if requested.get("aic_metrics", "AiCoreNone") != "AiCoreNone" and "NPU" not in activities:
-        yield f"aic_metrics={requested['aic_metrics']!r} has no effect without NPU in activities; add NPU."
-
-
-def _level_conflicts(requested: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    level, metrics = values.get("profiler_level"), requested.get("aic_metrics")
-    if "aic_metrics" not in values:
-        return
-    if level == "LevelNone" and not values.get("mstx"):
-        yield "profiler_level='LevelNone' is reset to 'Level0' without mstx=True; add mstx=True, or choose another level."
-    if level in ("LevelNone", "Level0") and metrics not in (None, "AiCoreNone"):
-        yield f"aic_metrics={metrics!r} is reset at profiler_level={level!r}; write profiler_level='Level1' or 'Level2'."
-    if level in ("Level1", "Level2") and metrics == "AiCoreNone":
-        yield f"aic_metrics='AiCoreNone' is reset to 'PipeUtilization' at profiler_level={level!r}; leave it out."
-
-
-def _mstx_conflicts(requested: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    domains = [name for name in ("mstx_domain_include", "mstx_domain_exclude") if requested.get(name)]
-    if domains and not values["mstx"]:
-        yield f"{domains[0]}={list(requested[domains[0]])!r} is reset without mstx=True; add mstx=True."
-    if len(domains) == 2:
-        yield "mstx_domain_include and mstx_domain_exclude exclude each other; MindSpore drops the second, so leave one out."
-
-
-def _deprecated(requested: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Iterator[str]:
-    for name, instead in (("pcie", "sys_interconnection"), ("hbm_ddr", "profile_memory")):
-        # The version that added sys_interconnection is the one that warns about both.
-        if requested.get(name) is True and "sys_interconnection" in parameters:
-            yield f"MindSpore warns that {name} is deprecated; write {instead}=True instead."
-
-
-def _step_conflicts(requested: Mapping[str, Any]) -> Iterator[str]:
+    if others := sorted(set(requested.get("activities", ())) - here):
+        activities = shown_values["activities"]
+        yield f"activities={activities!r}: {others[0]} has no effect on {DEVICES[options.device]}; leave it out."
     start, stop = requested.get("start_step", -1), requested.get("stop_step", -1)
-    if start == stop == -1:
-        return
-    if start < 1 or stop < start:
+    if (start, stop) != (-1, -1) and (start < 1 or stop < start):
         yield (
             f"start_step and stop_step must be a window, 1 <= start_step <= stop_step, got {start} and {stop}; steps count "
             "from 1, the stop step is included, and both -1 switch profiling off."
         )
+
+
+def _apply(schemas: Mapping[str, Schema], values: Mapping[str, Any]) -> bool:
+    return all(name in values and holds(values[name], schema) for name, schema in schemas.items())
 
 
 def _is_on(one: Parameter, value: Any) -> bool:

@@ -25,6 +25,8 @@ SURFACE_SINCE: dict[str, Version] = {"Profiler": (1, 0), "env": (1, 0), "dynamic
 CLASSES = frozenset({"Profiler", "profile"})
 
 _DOCUMENT = configuration_schema("mindspore_profiler")
+#: What combinations of options lead to: schemas of the requested options and of all values, and a message.
+CONFLICTS: list[dict[str, Any]] = _DOCUMENT["x-conflicts"]
 #: Names of one parameter in different versions and tools.
 SYNONYMS: list[list[str]] = _DOCUMENT["x-synonyms"]
 #: How to get the effect of a parameter that 2.5 removed without a new name.
