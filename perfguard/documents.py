@@ -44,7 +44,7 @@ def schema(name: str) -> dict[str, Any]:
 
     Raises `StoreError` for an unknown name.
     """
-    for folder in ("", "artifacts"):
+    for folder in ("", "artifacts", "configurations"):
         path = schemas_directory() / folder / f"{name}.schema.json"
         if path.is_file():
             loaded: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -88,12 +88,12 @@ def newest_format(schema_name: str) -> int:
 
 
 def schema_names() -> list[str]:
-    """Return the names of all schemas: those of artifacts, those of other distributions, then perfguard's own."""
-    artifacts, own = (
-        [path.name.removesuffix(".schema.json") for path in sorted(folder.glob("*.schema.json"))]
-        for folder in (schemas_directory() / "artifacts", schemas_directory())
+    """Return the names of all schemas: of artifacts, of other distributions, of perfguard's documents and configurations."""
+    artifacts, *own = (
+        sorted(path.name.removesuffix(".schema.json") for path in (schemas_directory() / folder).glob("*.schema.json"))
+        for folder in ("artifacts", "", "configurations")
     )
-    return [*artifacts, *_added_schemas(), *own]
+    return [*artifacts, *_added_schemas(), *sorted(own[0] + own[1])]
 
 
 def violations(document: object, schema_name: str) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
+from perfguard.configuration import Section, configuration_schema, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Code, is_code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
@@ -25,12 +26,8 @@ _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 #: Deepest level of packages below their common directory, and directories without packages.
 _DEEPEST_PACKAGE = 3
 _NO_PACKAGES = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv"})
-_TOLERANCE_KEYS = ("relative", "absolute", "warn")
+_MARKER = "@pytest.mark.perfguard(...)"
 _MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated")
-#: Values of `changed`: the result of a test with other operators and no slower step.
-_CHANGED = ("warn", "fail")
-#: Values of `confirm`: whether a slower step is confirmed by an A/B run with its baseline's commit before it fails.
-_CONFIRM = ("on", "off")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,54 +92,18 @@ def read_settings(root: Path) -> Settings:
 
 
 def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
-    known = (
-        "baselines",
-        "store",
-        "window",
-        "timed_steps",
-        "threads",
-        "backend",
-        "time",
-        "runs",
-        "history",
-        "unused",
-        "changed",
-        "confirm",
-        "tolerance",
-        "ignore",
-        "checks",
-    )
-    refuse_unknown(table, known, where=_TABLE)
-    values: dict[str, Any] = {}
-    if "baselines" in table:
-        values["baselines"] = Path(_typed(table, "baselines", str, _TABLE))
-    if "history" in table:
-        values["history"] = _typed(table, "history", str, _TABLE)
-    if "store" in table:
-        values["store"] = _typed(table, "store", str, _TABLE)
-    if "window" in table:
-        values["window"] = _window(table["window"])
-    if "backend" in table:
-        values["backend"] = _typed(table, "backend", str, _TABLE)
-    if "time" in table:
-        values["time"] = time_switch(_typed(table, "time", str, _TABLE))
-    if "unused" in table:
-        values["unused"] = _choice(table, "unused", ("fail", "warn"), _TABLE)
-    if "changed" in table:
-        values["changed"] = _choice(table, "changed", _CHANGED, _TABLE)
-    if "confirm" in table:
-        values["confirm"] = _choice(table, "confirm", _CONFIRM, _TABLE) == "on"
-    if "tolerance" in table:
-        values["tolerance"] = rules(_typed(table, "tolerance", dict, _TABLE), where=f"{_TABLE}.tolerance")
-    if "ignore" in table:
-        values["ignore"] = codes(_typed(table, "ignore", list, _TABLE))
-    if "checks" in table:
-        values["checks"] = _checks(root, table)
-    if "runs" in table:
-        values["runs"] = run_count(table["runs"])
-    for key in ("timed_steps", "threads"):
-        if key in table:
-            values[key] = positive(table[key], key)
+    section = Section(table, configuration_schema("settings"), "", _TABLE)
+    values = section.given()
+    if "window" in values:
+        values["window"] = StepWindow(**values["window"])
+    for key in values.keys() & {"time", "confirm"}:
+        values[key] = values[key] == "on"
+    if "tolerance" in values:
+        values["tolerance"] = rules(values["tolerance"], where=f"{_TABLE}.tolerance")
+    if "ignore" in values:
+        values["ignore"] = codes(values["ignore"])
+    if "checks" in values:
+        values["checks"] = _checks(root, values["checks"])
     return Settings(root=root, **values)
 
 
@@ -150,18 +111,18 @@ def project_checks(start: Path) -> tuple[Check, ...]:
     """Return the own checks of the project of a directory, without its other settings. Raises `UsageError`."""
     root = find_table(start)
     table = None if root is None else _own_table(root / "pyproject.toml")
-    return () if root is None or table is None or "checks" not in table else _checks(root, table)
+    if root is None or table is None:
+        return ()
+    section = Section(table, configuration_schema("settings"), str(root / "pyproject.toml"), _TABLE)
+    return _checks(root, section.take("checks"))
 
 
-def _checks(root: Path, table: Mapping[str, Any]) -> tuple[Check, ...]:
+def _checks(root: Path, names: list[str]) -> tuple[Check, ...]:
+    if not names:
+        return ()
     # The import loads DuckDB, which only a project with checks needs.
     from perfguard.contract.own_checks import own_checks
 
-    names = _typed(table, "checks", list, _TABLE)
-    if wrong := [name for name in names if not isinstance(name, str)]:
-        raise UsageError(
-            f"checks = {names!r} in {_TABLE} must be a list of files and folders as strings, got {wrong[0]!r}."
-        )
     return own_checks([root / name for name in names], root)
 
 
@@ -208,31 +169,19 @@ def _roots_below(root: Path) -> tuple[Path, ...]:
 
 def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
     """Return the settings of one test: its marker's keywords override the others. Raises `UsageError`."""
-    refuse_unknown(arguments, _MARKER_KEYS, where="@pytest.mark.perfguard(...)")
-    values: dict[str, Any] = {}
-    if (window := arguments.get("window")) is not None:
-        if not isinstance(window, StepWindow):
-            raise UsageError(f"window={window!r} in @pytest.mark.perfguard must be a perfguard.StepWindow(...).")
-        values["window"] = window
-    if arguments.get("backend") is not None:
-        values["backend"] = _typed(arguments, "backend", str, "@pytest.mark.perfguard")
-    for key in ("timed_steps", "threads"):
-        if arguments.get(key) is not None:
-            values[key] = positive(arguments[key], key)
-    if arguments.get("changed") is not None:
-        values["changed"] = _choice(arguments, "changed", _CHANGED, "@pytest.mark.perfguard(...)")
-    if (tolerance := arguments.get("tolerance")) is not None:
-        if not isinstance(tolerance, Mapping):
-            raise UsageError(
-                f"tolerance={tolerance!r} in @pytest.mark.perfguard must be a dict, such as {{'step_time': 0.25}}."
-            )
-        values["marker_tolerance"] = rules(tolerance, where="@pytest.mark.perfguard(tolerance=...)")
-    if (ignore := arguments.get("ignore")) is not None:
-        if isinstance(ignore, str) or not isinstance(ignore, Iterable):
-            raise UsageError(f"ignore={ignore!r} in @pytest.mark.perfguard must be a list of codes, such as ['C102'].")
-        values["ignore"] = (*settings.ignore, *codes(ignore))
-    if arguments.get("isolated") is not None:
-        values["isolated"] = _typed(arguments, "isolated", bool, "@pytest.mark.perfguard")
+    properties = {**configuration_schema("settings")["properties"], "isolated": {"type": "boolean"}, "window": {}}
+    schema = {"properties": {key: properties[key] for key in _MARKER_KEYS}}
+    plain = {key: value for key, value in arguments.items() if value is not None or key not in _MARKER_KEYS}
+    if isinstance(ignore := plain.get("ignore"), Iterable) and not isinstance(ignore, str):
+        plain["ignore"] = [*ignore]
+    section = Section(plain, schema, _MARKER)
+    values = section.given()
+    if "window" in values and not isinstance(values["window"], StepWindow):
+        raise section.error("window", f"must be a perfguard.StepWindow(...), got {shown(values['window'])}")
+    if "tolerance" in values:
+        values["marker_tolerance"] = rules(values.pop("tolerance"), where="@pytest.mark.perfguard(tolerance=...)")
+    if "ignore" in values:
+        values["ignore"] = (*settings.ignore, *codes(values["ignore"]))
     return replace(settings, **values)
 
 
@@ -240,7 +189,7 @@ def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:
     """Turn `{"step_time": 0.25, "operator_time[MatMul*]": {"relative": 0.25, "absolute": 50}}` into rules."""
     for pattern in table:
         if not isinstance(pattern, str):
-            raise UsageError(f"{pattern!r} in {where} must be the name of a metric, such as 'step_time'.")
+            raise UsageError(f"{where}: a metric must be a name, such as 'step_time', got {shown(pattern)}.")
     return tuple(Rule(pattern=pattern, tolerance=_tolerance(value, pattern, where)) for pattern, value in table.items())
 
 
@@ -265,27 +214,22 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
 
 
 def _limits(value: Any, pattern: str, where: str) -> Tolerance:
+    parts = configuration_schema("settings")["$defs"]
     if not isinstance(value, Mapping):
-        return Tolerance(relative=_fraction(value, where))
-    refuse_unknown(value, _TOLERANCE_KEYS, where=where)
+        if broken := violation(value, parts["fraction"]):
+            raise UsageError(f"{where} {broken}.")
+        return Tolerance(relative=float(value))
+    limits = {key: float(limit) for key, limit in Section(value, parts["limits"], where).given().items()}
     metric = METRICS.get(pattern.partition("[")[0])
     relative, absolute = 0.0, 0.0
-    if metric is not None and not {"relative", "absolute"} & value.keys():
+    if metric is not None and not {"relative", "absolute"} & limits.keys():
         # An earlier warning alone keeps the metric's own limits for failures.
         relative, absolute = metric.relative, metric.absolute
     return Tolerance(
-        relative=_fraction(value["relative"], where) if "relative" in value else relative,
-        absolute=_fraction(value["absolute"], where) if "absolute" in value else absolute,
-        warn_relative=_fraction(value["warn"], where) if "warn" in value else None,
+        relative=limits.get("relative", relative),
+        absolute=limits.get("absolute", absolute),
+        warn_relative=limits.get("warn"),
     )
-
-
-def _fraction(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise UsageError(
-            f'{where} = {value!r} is not a tolerance. Write a fraction (0.25 is 25 %), {{ relative, absolute, warn }} or "off".'
-        )
-    return float(value)
 
 
 def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
@@ -300,71 +244,25 @@ def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
     return found
 
 
-def time_switch(value: str) -> bool:
-    """Convert "on" or "off"."""
-    if value not in ("on", "off"):
-        raise UsageError(f'time must be "on" or "off", got {value!r}.')
-    return value == "on"
-
-
-def positive(value: Any, name: str) -> int:
-    """Validate a count of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} must be an integer of at least 1, got {value!r}.")
-    return value
-
-
 def run_count(value: Any) -> int:
     """Validate a number of controlled processes, 0 included."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= thresholds.MOST_BASELINE_RUNS:
-        raise UsageError(
-            f"runs must be an integer from 0 (no controlled process) to {thresholds.MOST_BASELINE_RUNS}, got {value!r}."
-        )
-    return value
-
-
-def refuse_unknown(table: Mapping[str, Any], known: Iterable[str], *, where: str) -> None:
-    """Refuse unknown keys, and suggest the nearest known one."""
-    names = list(known)
-    for key in table:
-        if key not in names:
-            raise UsageError(f"{where} has no key {key!r}; {nearest(str(key), names)}")
-
-
-def _window(value: Any) -> StepWindow:
-    if not isinstance(value, dict):
-        raise UsageError(f"window = {value!r} in {_TABLE} must be a table, such as {{ skip_first = 2, active = 5 }}.")
-    refuse_unknown(value, StepWindow.__dataclass_fields__, where=f"{_TABLE}.window")
-    return StepWindow(**value)
-
-
-def _typed(table: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
-    value = table[key]
-    if not isinstance(value, kind):
-        raise UsageError(f"{key} = {value!r} in {where} must be a {kind.__name__}, got a {type(value).__name__}.")
-    return value
-
-
-def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...], where: str) -> str:
-    value = table[key]
-    if value not in choices:
-        raise UsageError(f"{key} = {value!r} in {where} must be one of {', '.join(choices)}.")
-    return str(value)
+    if broken := violation(value, configuration_schema("settings")["properties"]["runs"]):
+        raise UsageError(f"runs {broken}.")
+    return int(value)
 
 
 def _own_table(path: Path) -> dict[str, Any] | None:
     """Return `[tool.perfguard]` of a pyproject.toml, or None. Raises `UsageError`."""
-    tool = _read_toml(path).get("tool", {})
-    if not isinstance(tool, dict):
-        raise UsageError(f"tool = {tool!r} of {path} must be a table, to hold {_TABLE}.")
-    if "perfguard" not in tool:
-        return None
-    table = tool["perfguard"]
-    if not isinstance(table, dict):
-        raise UsageError(
-            f"perfguard = {table!r} in [tool] of {path} must be a table. Write {_TABLE} and its keys below it."
-        )
-    return table
+    found: Any = _read_toml(path)
+    for key, name in (("tool", "tool"), ("perfguard", "tool.perfguard")):
+        if key not in found:
+            return None
+        found = found[key]
+        if not isinstance(found, dict):
+            raise UsageError(
+                f"{path}: {name} must be a table, got {shown(found)}. Write {_TABLE} and its keys below it."
+            )
+    return dict(found)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -18,11 +18,10 @@ from typing import Any
 
 from perfguard.capture.mindspore_parameters import (
     CLASSES,
+    CONFLICTS,
     DEVICES,
     DYNAMIC_NUMBERS,
     ELSEWHERE,
-    EXPERIMENTAL,
-    EXPORTS,
     OLD_METRICS,
     PARAMETERS,
     PLACES,
@@ -33,7 +32,7 @@ from perfguard.capture.mindspore_parameters import (
     Surface,
     Version,
 )
-from perfguard.capture.rules import BOOLEAN, NAME, Rule, integer, list_of, one_of, shown
+from perfguard.configuration import Schema, holds, is_integer, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.window import StepWindow
 
@@ -102,7 +101,8 @@ class MindSporeOptions:
         made = {name: _real(profiler, parameters[name], value) for name, value in self._completed().items()}
         if self.surface == "Profiler":
             return made
-        experimental = {name: made.pop(name) for name in sorted(made.keys() & EXPERIMENTAL)}
+        names = sorted(name for name in made if parameters[name].schema.get("x-experimental"))
+        experimental = {name: made.pop(name) for name in names}
         if experimental:
             made["experimental_config"] = profiler._ExperimentalConfig(**experimental)
         return made
@@ -117,7 +117,7 @@ class MindSporeOptions:
                 known[one.condition] = _is_on(one, values[name])
         if self.device == "ascend" and "activities" in values:
             known |= {"host": "CPU" in values["activities"], "npu": "NPU" in values["activities"]}
-            known |= {export: export in values["export_type"] for export in EXPORTS if "export_type" in values}
+            known |= {export: export in values["export_type"] for export in ("text", "db") if "export_type" in values}
         if self.device == "ascend" and isinstance(level := values.get("profiler_level"), str):
             known |= {"level1": level in ("Level1", "Level2"), "level2": level == "Level2"}
         if known.get("op_time") is False:
@@ -210,20 +210,21 @@ def _checked(
     if name == "export_type" and surface in CLASSES and isinstance(value, (str, Enum)):
         value = [value]  # MindSpore takes one alone there, and there only.
     plain = _plain_value(one, value)
-    problem = _rule(one).violation(plain)
+    problem = _violation(one, plain)
     if name == "output_path" and surface == "env" and not problem and not os.path.isabs(plain):
         problem = f"must be an absolute path, got {plain!r}; MindSpore writes a relative one elsewhere"
     if problem:
         raise UsageError(f"{where}: {name} {problem}{_number_hint(one, surface, value)}.")
-    return tuple(dict.fromkeys(plain)) if one.kind in ("choices", "texts") else plain
+    return tuple(dict.fromkeys(plain)) if one.is_list else plain
 
 
 def _number_hint(one: Parameter, surface: str, value: Any) -> str:
     """Return the name to write for a number, or the number to write for a name; empty where neither is meant."""
-    numbered = DYNAMIC_NUMBERS.get(one.name, {}) if surface == "dynamic" and one.kind != "int" else {}
-    if isinstance(value, int) and not isinstance(value, bool) and value in numbered:
-        return f"; {value} means {numbered[value]!r}, and MindSpore warns about numbers"
-    if one.name == "aicore_metrics" and one.kind == "int" and value in OLD_METRICS[: one.allowed[1] + 1]:
+    is_number = one.schema.get("type") == "integer"
+    name = DYNAMIC_NUMBERS.get(one.name, {}).get(str(value)) if surface == "dynamic" and is_integer(value) else None
+    if name is not None and not is_number:
+        return f"; {value} means {name!r}, and MindSpore warns about numbers"
+    if one.name == "aicore_metrics" and is_number and value in OLD_METRICS[: one.schema["maximum"] + 1]:
         return f"; {value} is {OLD_METRICS.index(value)} in this version"
     return ""
 
@@ -238,8 +239,8 @@ def _instead(known: Mapping[str, Parameter], version: Version, surface: str, dev
         return "names are strings."
     if version >= (2, 5) and name in REPLACED:
         return f"since 2.5 {REPLACED[name]}."
-    if (surface, name) in ELSEWHERE:
-        return f"{ELSEWHERE[surface, name]}."
+    if instead := ELSEWHERE.get(surface, {}).get(name):
+        return f"{instead}."
     if name == "ascend_job_id":
         return "it analyses an earlier recording, and records nothing."
     versions = [one for one in PARAMETERS if one.name == name and surface in one.surfaces]
@@ -253,13 +254,11 @@ def _instead(known: Mapping[str, Parameter], version: Version, surface: str, dev
 
 def _plain_value(one: Parameter, value: Any) -> Any:
     """Return a value with names in place of enum members and paths."""
-    if one.kind == "path" and isinstance(value, Path):
-        return str(value)
-    if one.kind == "choice":
-        return _name_of(one, value)
-    if one.kind == "choices" and isinstance(value, (list, tuple)):
+    if isinstance(value, Path):
+        return str(value) if one.name == "output_path" else value
+    if one.is_list and isinstance(value, (list, tuple)):
         return [_name_of(one, item) for item in value]
-    return value
+    return _name_of(one, value)
 
 
 def _name_of(one: Parameter, value: Any) -> Any:
@@ -275,36 +274,14 @@ def _name_of(one: Parameter, value: Any) -> Any:
     return value
 
 
-_SCHEDULE = Rule(
-    "made by mindspore.profiler.schedule(...), or a StepWindow",
-    # torch takes a function. MindSpore resets everything but its own Schedule, and records one step.
-    lambda value: isinstance(value, StepWindow) or type(value).__name__ == "Schedule",
-)
-_CALLABLE = Rule("callable, as tensorboard_trace_handler(DIR) is", callable)
-
-
-def _rule(one: Parameter) -> Rule:
-    """Return the rule for the values of a parameter."""
-    names = ", ".join(str(name) for name in one.allowed)
-    match one.kind:
-        case "bool":
-            return BOOLEAN
-        case "int":
-            return integer(*one.allowed)
-        case "choice":
-            return one_of(one.allowed)
-        case "choices":
-            # A parameter with a default needs at least one of them.
-            least = 1 if one.default else 0
-            must = f"a list of at least one of {names}" if least else f"a list of {names}"
-            return list_of(one_of(one.allowed), must, least=least)
-        case "texts":
-            return list_of(NAME, "a list of names that are not empty")
-        case "schedule":
-            return _SCHEDULE
-        case "callable":
-            return _CALLABLE
-    return NAME
+def _violation(one: Parameter, value: Any) -> str:
+    """Return what is wrong with a value, empty for one that the parameter accepts."""
+    if one.name == "schedule" and not (isinstance(value, StepWindow) or type(value).__name__ == "Schedule"):
+        # torch takes a function. MindSpore resets everything but its own Schedule, and records one step.
+        return f"must be made by mindspore.profiler.schedule(...), or a StepWindow, got {shown(value)}"
+    if one.name == "on_trace_ready" and not callable(value):
+        return f"must be callable, as tensorboard_trace_handler(DIR) is, got {shown(value)}"
+    return violation(value, one.schema)
 
 
 # -- contradictions ---------------------------------------------------------------------------------------------------------
@@ -312,80 +289,29 @@ def _rule(one: Parameter) -> Rule:
 
 def _contradictions(options: MindSporeOptions) -> Iterator[str]:
     """Yield the contradictions between options."""
-    requested, values, parameters = options.requested, options.values, options.parameters
-    if requested.get("start") is False:
-        yield "start=False records nothing; leave it out, or write true."
+    requested, values = options.requested, options.values
+    shown_values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    for conflict in CONFLICTS:
+        if _apply(conflict.get("requested", {}), requested) and _apply(conflict.get("values", {}), values):
+            yield conflict["message"].format(**shown_values)
     if requested.get("op_time") is False:
         for name in sorted(requested):
-            if parameters[name].needs_op_time:
+            if options.parameters[name].schema.get("x-needs") == "op_time":
                 yield f"{name}={requested[name]!r} has no effect with op_time=False; leave one of them out."
-    if requested.get("profile_communication") is True and requested.get("start_profile") is False:
-        yield (
-            "profile_communication=True cannot begin in mid-training, so it excludes start_profile=False; leave one of them "
-            "out."
-        )
-    if requested.get("schedule") is not None and requested.get("data_process") is True:
-        yield "data_process=True is reset by a schedule; leave one of them out."
-    yield from _activity_conflicts(options)
-    yield from _level_conflicts(requested, values)
-    yield from _mstx_conflicts(requested, values)
-    yield from _deprecated(requested, parameters)
-    yield from _step_conflicts(requested)
-    if requested.get("analyse_mode", -1) != -1 and "analyse" in values and not values["analyse"]:
-        yield f"analyse_mode={requested['analyse_mode']} has no effect with analyse=False; add analyse=True."
-
-
-def _activity_conflicts(options: MindSporeOptions) -> Iterator[str]:
-    requested, values = options.requested, options.values
-    if "activities" not in values:
-        return
-    activities = values["activities"]
     here = {"cpu": {"CPU"}, "gpu": {"CPU", "GPU"}, "ascend": {"CPU", "NPU"}}[options.device]
-    if "activities" in requested and (others := sorted(set(activities) - here)):
-        yield f"activities={list(activities)!r}: {others[0]} has no effect on {DEVICES[options.device]}; leave it out."
-    for name in ("record_shapes", "with_stack"):
-        if requested.get(name) is True and "CPU" not in activities:
-            yield f"{name}=True is reset without CPU in activities; add CPU."
-    if requested.get("aic_metrics", "AiCoreNone") != "AiCoreNone" and "NPU" not in activities:
-        yield f"aic_metrics={requested['aic_metrics']!r} has no effect without NPU in activities; add NPU."
-
-
-def _level_conflicts(requested: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    level, metrics = values.get("profiler_level"), requested.get("aic_metrics")
-    if "aic_metrics" not in values:
-        return
-    if level == "LevelNone" and not values.get("mstx"):
-        yield "profiler_level='LevelNone' is reset to 'Level0' without mstx=True; add mstx=True, or choose another level."
-    if level in ("LevelNone", "Level0") and metrics not in (None, "AiCoreNone"):
-        yield f"aic_metrics={metrics!r} is reset at profiler_level={level!r}; write profiler_level='Level1' or 'Level2'."
-    if level in ("Level1", "Level2") and metrics == "AiCoreNone":
-        yield f"aic_metrics='AiCoreNone' is reset to 'PipeUtilization' at profiler_level={level!r}; leave it out."
-
-
-def _mstx_conflicts(requested: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    domains = [name for name in ("mstx_domain_include", "mstx_domain_exclude") if requested.get(name)]
-    if domains and not values["mstx"]:
-        yield f"{domains[0]}={list(requested[domains[0]])!r} is reset without mstx=True; add mstx=True."
-    if len(domains) == 2:
-        yield "mstx_domain_include and mstx_domain_exclude exclude each other; MindSpore drops the second, so leave one out."
-
-
-def _deprecated(requested: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Iterator[str]:
-    for name, instead in (("pcie", "sys_interconnection"), ("hbm_ddr", "profile_memory")):
-        # The version that added sys_interconnection is the one that warns about both.
-        if requested.get(name) is True and "sys_interconnection" in parameters:
-            yield f"MindSpore warns that {name} is deprecated; write {instead}=True instead."
-
-
-def _step_conflicts(requested: Mapping[str, Any]) -> Iterator[str]:
+    if others := sorted(set(requested.get("activities", ())) - here):
+        activities = shown_values["activities"]
+        yield f"activities={activities!r}: {others[0]} has no effect on {DEVICES[options.device]}; leave it out."
     start, stop = requested.get("start_step", -1), requested.get("stop_step", -1)
-    if start == stop == -1:
-        return
-    if start < 1 or stop < start:
+    if (start, stop) != (-1, -1) and (start < 1 or stop < start):
         yield (
             f"start_step and stop_step must be a window, 1 <= start_step <= stop_step, got {start} and {stop}; steps count "
             "from 1, the stop step is included, and both -1 switch profiling off."
         )
+
+
+def _apply(schemas: Mapping[str, Schema], values: Mapping[str, Any]) -> bool:
+    return all(name in values and holds(values[name], schema) for name, schema in schemas.items())
 
 
 def _is_on(one: Parameter, value: Any) -> bool:
@@ -400,7 +326,7 @@ def _real(profiler: Any, one: Parameter, value: Any) -> Any:
     """Return a value in MindSpore's own types: members of its enums, lists, a schedule."""
     if isinstance(value, StepWindow):
         return profiler.schedule(**value.as_dict())
-    if one.kind in ("choices", "texts"):
+    if one.is_list:
         return [_member(profiler, one, name) for name in value]
     return _member(profiler, one, value)
 

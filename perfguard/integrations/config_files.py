@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from perfguard.capture.rules import one_line, shown
+from perfguard.configuration import one_line, shown
 from perfguard.errors import UsageError
 
 #: A configuration is a page long; a larger file is something else.

@@ -25,11 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfguard.capture.rules import BOOLEAN, Rule, integer, is_integer, list_of, shown
+from perfguard.configuration import Section, configuration_schema, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.integrations.config_files import read_text, read_yaml
-from perfguard.integrations.section import Section
-from perfguard.integrations.summary_monitor import DIRECTORY, MOST, POSITIVE, SummaryMonitor, read_summary_monitor
+from perfguard.integrations.summary_monitor import SummaryMonitor, read_summary_monitor
 from perfguard.window import StepWindow
 
 _LATEST = "2.1"
@@ -40,29 +39,7 @@ _MOST_BASES = 8
 #: Likeness from which a key of the YAML counts as a misspelling of a profiler key.
 _NEAR = 0.86
 
-_KEYS = (
-    *("profile", "profile_start_step", "profile_stop_step", "init_start_profile", "profile_communication"),
-    *("profile_memory", "profile_output", "profile_rank_ids", "profile_pipeline", "profiler_level", "profile_level"),
-    *("with_stack", "data_simplification", "mstx"),
-)
-#: The first version that has a key; the other keys are in every version.
-_SINCE = {
-    "profile_output": (1, 2),
-    "profile_rank_ids": (1, 3),
-    "profile_pipeline": (1, 3),
-    "profiler_level": (1, 3),
-    "with_stack": (1, 3),
-    "data_simplification": (1, 3),
-    "mstx": (1, 6),
-}
-
-_DEFAULT_WINDOW = {"profile_start_step": 1, "profile_stop_step": 10}
-_STEP = integer(-MOST, MOST, must="an integer of at most 9 digits")
-_LEVEL = integer(0, 2, must="0, 1 or 2")
-_SINK_SIZE = Rule(
-    f"an integer from 1 to {MOST}, or -1 for a whole epoch", lambda value: is_integer(value, -1, MOST) and value != 0
-)
-_RANKS = list_of(integer(0, MOST), "a list of ranks, such as [0, 1]")
+_WORLD_SIZE = {"type": "integer", "minimum": 1, "maximum": 10**9 - 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +101,7 @@ def read_mindformers(path: str | Path, *, version: str = _LATEST, world_size: in
     column), a key that occurs twice, a misspelt key, a wrong value, and a setting that this version would reset or ignore.
     """
     place = Path(path)
-    if world_size is not None and (problem := POSITIVE.violation(world_size)):
+    if world_size is not None and (problem := violation(world_size, _WORLD_SIZE)):
         raise UsageError(f"world_size {problem}.")
     release = _release(version)
     return _Reader(place, _document(place), release, f"{release[0]}.{release[1]}", world_size).profile()
@@ -154,7 +131,7 @@ class _Reader:
         world_size: int | None,
     ) -> None:
         self.path = path
-        self.root = Section(document, "", str(path), null_is_default=True)
+        self.root = Section(document, configuration_schema("mindformers"), str(path))
         self.release = release
         self.version = version
         self.world_size = world_size
@@ -163,26 +140,29 @@ class _Reader:
 
     def profile(self) -> MindFormersProfile:
         self._check_keys()
-        self.is_on = is_on = self._boolean("profile", False)
-        start, stop = (self.root.take(key, _STEP, step) for key, step in _DEFAULT_WINDOW.items())
-        init_start = self._boolean("init_start_profile", self.release < (1, 6))
-        communication = self._boolean("profile_communication", False)
+        take = self.root.take
+        self.is_on = take("profile")
+        start, stop = take("profile_start_step"), take("profile_stop_step")
+        init_start = take("init_start_profile")
+        if init_start is None:
+            init_start = self.release < (1, 6)
+        communication = take("profile_communication")
         sink_size = self._sink_size()
         if start < 1 or stop < start:
             self._refuse_window(start, stop, init_start)
         self._check_devices(init_start, communication)
         start, stop = self._rounded(start, stop, sink_size)
-        output = Path(self._directory("output_dir") or "output")
+        output = self._directory("output_dir")
         profile_output = self._directory("profile_output") if self.release >= (1, 2) else None
         window, training_steps = self._window(start, stop, init_start, sink_size)
         return MindFormersProfile(
             path=self.path,
             version=self.version,
-            is_on=is_on,
+            is_on=self.is_on,
             window=window,
             training_steps=training_steps,
             options=self._options(init_start, communication),
-            output=output if profile_output is None else Path(profile_output),
+            output=profile_output or output,
             ranks=self._ranks(),
             world_size=self.world_size,
             sink_size=sink_size,
@@ -191,19 +171,20 @@ class _Reader:
         )
 
     def _check_keys(self) -> None:
+        properties = self.root.schema["properties"]
+        since = {key: one["x-since"] for key, one in properties.items() if "x-since" in one}
         for key in self.root.plain:
-            if not isinstance(key, str) or key in _KEYS:
+            if not isinstance(key, str) or key in since:
                 continue
             if key == "profile_end_step":
                 self._refuse(key, "is TrainingArguments' name, which MindFormers ignores; write profile_stop_step")
-            near = difflib.get_close_matches(key.lower(), [*_KEYS, "callbacks", "runner_config"], n=1, cutoff=_NEAR)
+            near = difflib.get_close_matches(key.lower(), [*since, "callbacks", "runner_config"], n=1, cutoff=_NEAR)
             if near and key != near[0]:
                 self._refuse(key, f"is not a key of MindFormers, which ignores it; did you mean {near[0]!r}?")
             if key.lower().startswith(("profile", "profiler", "init_start")):
-                self._refuse(key, f"is not a key of MindFormers, which ignores it; {nearest(key, _KEYS)}")
-        for key, since in _SINCE.items():
-            if self.release < since and not self.root.is_null(key):
-                first = ".".join(map(str, since))
+                self._refuse(key, f"is not a key of MindFormers, which ignores it; {nearest(key, since)}")
+        for key, first in since.items():
+            if self.release < tuple(map(int, first.split("."))) and not self.root.is_null(key):
                 self._refuse(key, f"is ignored by MindFormers {self.version}: it was added in {first}; leave it out")
 
     def _refuse_window(self, start: int, stop: int, init_start: bool) -> NoReturn:
@@ -234,7 +215,7 @@ class _Reader:
         return f"{who} would reset it and profile " + (f"step {last}" if first == last else f"steps {first} to {last}")
 
     def _check_devices(self, init_start: bool, communication: bool) -> None:
-        forced = self.release < (1, 2) and self._boolean("use_parallel", False)
+        forced = self.release < (1, 2) and self.root.take("use_parallel")
         if forced and not (init_start and communication):
             key = "init_start_profile" if not init_start else "profile_communication"
             self._reset(key, f"would be set to True by MindFormers {self.version} on several devices; write True")
@@ -261,11 +242,11 @@ class _Reader:
         """Return the training steps of a sink; 1 without data sink mode."""
         if self.root.is_null("runner_config"):
             return 1
-        runner = self._part("runner_config")
-        on = runner.take("sink_mode", BOOLEAN, self.release >= (1, 6))
-        size = runner.take("sink_size", _SINK_SIZE, 1)
-        epochs = runner.take("epochs", POSITIVE, None)
-        stop = self.root.take("profile_stop_step", _STEP, _DEFAULT_WINDOW["profile_stop_step"])
+        runner = self.root.section("runner_config")
+        on, size, epochs = (runner.take(key) for key in ("sink_mode", "sink_size", "epochs"))
+        if on is None:
+            on = self.release >= (1, 6)
+        stop = self.root.take("profile_stop_step")
         if self.release < (1, 2):
             if on:
                 self.notes.append(f"sink_mode is switched off by MindFormers {self.version} during profiling.")
@@ -341,23 +322,23 @@ class _Reader:
         return StepWindow.from_start_stop(first, stop), (first, stop)
 
     def _options(self, init_start: bool, communication: bool) -> dict[str, Any]:
-        options: dict[str, Any] = {"profile_memory": self._boolean("profile_memory", True)}
+        options: dict[str, Any] = {"profile_memory": self.root.take("profile_memory")}
         if self.release < (1, 6):
             options |= {"profile_communication": communication, "start_profile": init_start}
         if self.release >= (1, 3):
             level = self._level()
             options |= {
                 "profiler_level": f"Level{level}",
-                "with_stack": self._boolean("with_stack", False),
-                "data_simplification": self._boolean("data_simplification", True),
+                "with_stack": self.root.take("with_stack"),
+                "data_simplification": self.root.take("data_simplification"),
             }
         if self.release >= (1, 6):
-            options["mstx"] = self._boolean("mstx", False)
+            options["mstx"] = self.root.take("mstx")
         return options
 
     def _level(self) -> int:
-        level: int = self.root.take("profiler_level", _LEVEL, 0)
-        unread = self.root.take("profile_level", _LEVEL, None)
+        level: int = self.root.take("profiler_level")
+        unread = self.root.take("profile_level")
         if unread is not None and (unread != level or self.root.is_null("profiler_level")):
             self._reset(
                 "profile_level",
@@ -370,7 +351,7 @@ class _Reader:
         key = "profile_rank_ids"
         if self.root.plain.get(key) == "None":
             self._refuse(key, "is the text 'None', with which MindFormers profiles no rank; write null for all ranks")
-        value = self.root.take(key, _RANKS, None)
+        value = self.root.take(key)
         if value is not None:
             if not value:
                 self._refuse(key, "is empty, which means all ranks to MindFormers; write null, or name some ranks")
@@ -379,7 +360,7 @@ class _Reader:
             if self.world_size is not None and max(value) >= self.world_size:
                 self._refuse(key, f"must be less than the number of ranks, {self.world_size}, got {shown(value)}")
         ranks = set(value or ())
-        if self._boolean("profile_pipeline", False) and self.is_on:
+        if self.root.take("profile_pipeline") and self.is_on:
             ranks |= set(self._first_of_stages())
         return tuple(sorted(ranks)) if ranks else None
 
@@ -388,7 +369,7 @@ class _Reader:
             self._refuse("profile_pipeline", "needs the number of ranks; write read_mindformers(path, world_size=N)")
         parallel = self.root.plain.get("parallel_config")
         stages: int = (
-            self._part("parallel_config").take("pipeline_stage", POSITIVE, 1) if isinstance(parallel, Mapping) else 1
+            self.root.section("parallel_config").take("pipeline_stage") if isinstance(parallel, Mapping) else 1
         )
         if self.world_size % stages:
             self._refuse(
@@ -397,39 +378,27 @@ class _Reader:
         return range(0, self.world_size, self.world_size // stages)
 
     def _summary(self, output: Path) -> SummaryMonitor | None:
-        callbacks = self.root.plain.get("callbacks")
-        if callbacks is None:
-            return None
-        if not isinstance(callbacks, list):
-            self._refuse("callbacks", "must be a list, in which each callback begins with '- type: '")
-        monitors: list[Section] = []
-        for number, one in enumerate(callbacks):
+        monitors: list[tuple[str, Mapping[Any, Any]]] = []
+        for number, one in enumerate(self.root.take("callbacks") or ()):
             where = f"callbacks[{number}]"
             if not isinstance(one, Mapping) or not isinstance(one.get("type"), str):
                 self._refuse(where, "has no type; write a callback as '- type: SummaryMonitor'")
             if one["type"] == "SummaryMonitor":
-                monitors.append(Section(one, where, self.root.source))
+                monitors.append((where, one))
             elif difflib.get_close_matches(one["type"], ["SummaryMonitor"], cutoff=_NEAR):
                 self._refuse(f"{where}.type", f"{one['type']!r} is not a callback; did you mean 'SummaryMonitor'?")
         if len(monitors) > 1:
-            self._refuse(monitors[1].at, "is a second SummaryMonitor, and MindSpore allows one")
-        return read_summary_monitor(monitors[0], output) if monitors else None
+            self._refuse(monitors[1][0], "is a second SummaryMonitor, and MindSpore allows one")
+        for where, one in monitors:
+            return read_summary_monitor(one, source=self.root.source, at=where, output=output)
+        return None
 
     # -- one value -----------------------------------------------------------------------------------------------------
 
-    def _part(self, key: str) -> Section:
-        part = self.root.section(key)
-        return Section(part.plain, part.at, part.source, null_is_default=True)
-
-    def _boolean(self, key: str, default: bool) -> bool:
-        value: bool = self.root.take(key, BOOLEAN, default)
-        return value
-
-    def _directory(self, key: str) -> str | None:
+    def _directory(self, key: str) -> Any:
         if self.root.plain.get(key) == "None":
             self._refuse(key, "is the text 'None', and MindFormers writes to a directory of that name; write null")
-        directory: str | None = self.root.take(key, DIRECTORY, None)
-        return directory
+        return self.root.take(key)
 
     def _reset(self, key: str, problem: str) -> None:
         """Refuse a setting that MindFormers would reset; with profiling switched off it is a note."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from perfguard.capture.environment import package_version
 from perfguard.capture.mindspore_options import mindspore_options
-from perfguard.capture.rules import shown
+from perfguard.configuration import shown
 from perfguard.documents import write_atomically
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_json, read_text

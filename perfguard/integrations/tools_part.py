@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from perfguard.capture.driver import Driver
-from perfguard.capture.rules import one_line
 from perfguard.capture.torch_backend import TorchBackend
+from perfguard.configuration import one_line
 from perfguard.documents import FORMAT, dumps, write_atomically
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.recording import PROFILER_DIRECTORY, Recording

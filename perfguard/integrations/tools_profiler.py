@@ -28,6 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from perfguard.capture.driver import Driver
 from perfguard.capture.torch_backend import (
     TorchBackend,
     TorchOptions,
@@ -36,13 +37,7 @@ from perfguard.capture.torch_backend import (
     rank_and_world_size,
 )
 from perfguard.errors import UsageError
-from perfguard.integrations.tools_config import (
-    EVERY_RANK,
-    MemoryProfile,
-    StaticParam,
-    ToolsConfig,
-    read_tools_config,
-)
+from perfguard.integrations.tools_config import EVERY_RANK, ToolsConfig, read_tools_config
 from perfguard.integrations.tools_part import Part, claim, event_driver, release
 from perfguard.recording import Recording
 
@@ -162,17 +157,15 @@ class ToolsProfiler:
 
     @property
     def _is_enabled(self) -> bool:
-        return self.config.enable or self.config.memory_profile.enable
+        return self.config.enable or self.config.memory_profile["enable"]
 
     def _make_parts(self, rank: int, world_size: int) -> list[Part]:
         parts: list[Part] = []
         notes: list[str] = []
         memory = self.config.memory_profile
-        if memory.enable and memory.dump_ranks != (EVERY_RANK,) and rank not in memory.dump_ranks:
-            memory = replace(memory, enable=False)
-        if memory.enable:
+        if memory["enable"] and (memory["dump_ranks"] == [EVERY_RANK] or rank in memory["dump_ranks"]):
             parts.append(MemoryHistory(memory, rank=rank, source=self.config.source, prefix=self.config.prefix))
-            if memory.mem_info:
+            if memory["mem_info"]:
                 notes.append(
                     f"{self.config.prefix}memory_profile.mem_info has no effect here: only MindSpeed-MM writes that log"
                 )
@@ -192,23 +185,30 @@ class ToolsProfiler:
         param = self.config.static_param
         assert param is not None
         options, notes = _options(param, self.config, npu=npu_profiler(imported_torch()) is not None)
-        place = self.output or param.save_path
+        place = self.output or param["save_path"]
         what = "output" if self.output else f"{self.config.prefix}profile.static_param.save_path"
         name = f"{what} = {str(place)!r}" + ("" if self.output else f" of {self.config.source}")
         # Relative to the working directory at the start; a training may change it.
         place = place.absolute()
         directory = place / f"rank_{rank}" if world_size > 1 else place
-        options = replace(options, directory=directory, rank=rank, world_size=world_size)
-        backend = TorchBackend(options)
+        backend = TorchBackend(replace(options, directory=directory, rank=rank, world_size=world_size))
         claim(directory, name=name, above=place if world_size > 1 else None)
-        return StaticProfile(param, directory=directory, workload=self.workload, backend=backend, notes=notes), notes
+        driver = event_driver(
+            backend,
+            workload=self.workload,
+            directory=directory,
+            window=self.config.window,
+            requested={key: value for key, value in param.items() if key != "save_path"},
+            notes=notes,
+        )
+        return StaticProfile(driver, directory), notes
 
     def _dynamic(self, rank: int, world_size: int) -> Part:
         from perfguard.integrations.torch_dynamic import dynamic_profile
 
-        assert self.config.dynamic_param is not None
+        assert self.config.config_path is not None
         return dynamic_profile(
-            self.config.dynamic_param.config_path,
+            self.config.config_path,
             output=self.output,
             workload=self.workload,
             rank=rank,
@@ -247,30 +247,30 @@ class ToolsProfiler:
         self._abort(ProcessEnded(f"the process ended before stop() was called{why}"))
 
 
-def _options(param: StaticParam, config: ToolsConfig, *, npu: bool) -> tuple[TorchOptions, list[str]]:
+def _options(param: dict[str, Any], config: ToolsConfig, *, npu: bool) -> tuple[TorchOptions, list[str]]:
     """Return the options for torch, and notes on those without effect on this device."""
     at = f"{config.prefix}profile.static_param"
-    if not npu and not param.with_cpu and not imported_torch().cuda.is_available():
+    if not npu and not param["with_cpu"] and not imported_torch().cuda.is_available():
         raise UsageError(
             f"{config.source}: {at}.with_cpu is false, which records nothing here because torch finds no device; write true."
         )
     options = TorchOptions(
-        record_shapes=param.record_shapes,
-        profile_memory=param.with_memory,
-        with_stack=param.with_stack,
-        host=param.with_cpu,
-        analyse=param.analyse_flag,
+        record_shapes=param["record_shapes"],
+        profile_memory=param["with_memory"],
+        with_stack=param["with_stack"],
+        host=param["with_cpu"],
+        analyse=param["analyse_flag"],
         experimental={
-            "profiler_level": param.level.capitalize(),
-            "aic_metrics": param.aic_metrics_type,
-            "data_simplification": param.data_simplification,
+            "profiler_level": param["level"].capitalize(),
+            "aic_metrics": param["aic_metrics_type"],
+            "data_simplification": param["data_simplification"],
         },
-        first_step=param.start_step,
+        first_step=param["start_step"],
     )
     if npu:
         return options, []
     return options, [
-        f"{at}.{key} = {getattr(param, key)!r} has no effect here: it sets up an Ascend device ({what})"
+        f"{at}.{key} = {param[key]!r} has no effect here: it sets up an Ascend device ({what})"
         for key, what in _OF_ASCEND.items()
     ]
 
@@ -278,14 +278,10 @@ def _options(param: StaticParam, config: ToolsConfig, *, npu: bool) -> tuple[Tor
 class StaticProfile:
     """A window set before the training; its recording is next to the profiler's files."""
 
-    def __init__(
-        self, param: StaticParam, *, directory: Path, workload: str, backend: TorchBackend, notes: list[str]
-    ) -> None:
+    def __init__(self, driver: Driver, directory: Path) -> None:
         self.recordings: list[Recording] = []
+        self._driver = driver
         self._directory = directory
-        self._driver = event_driver(
-            backend, workload=workload, directory=directory, window=param.window, requested=_plain(param), notes=notes
-        )
 
     def start(self) -> None:
         """Begin the first step."""
@@ -318,19 +314,15 @@ class StaticProfile:
         release(self._directory)
 
 
-def _plain(param: StaticParam) -> dict[str, Any]:
-    return {key: getattr(param, key) for key in StaticParam.__dataclass_fields__ if key != "save_path"}
-
-
 class MemoryHistory:
     """`memory_profile`: all allocations of a device between two steps, as a pickle for pytorch.org/memory_viz."""
 
-    def __init__(self, config: MemoryProfile, *, rank: int, source: str, prefix: str = "") -> None:
+    def __init__(self, config: dict[str, Any], *, rank: int, source: str, prefix: str = "") -> None:
         self.recordings: list[Recording] = []
         self._config = config
         self._step = 0
         self._is_on = False
-        self._path = config.save_path / f"snapshot_rank_{rank}.pickle"
+        self._path = config["save_path"] / f"snapshot_rank_{rank}.pickle"
         torch = imported_torch()
         if npu_profiler(torch) is not None:
             self._memory = torch.npu.memory
@@ -341,18 +333,16 @@ class MemoryHistory:
                 f"{source}: {prefix}memory_profile.enable is true, and torch finds no device; write false "
                 "(profile.static_param.with_memory records the memory of a CPU)."
             )
+        named = f"{source}: {prefix}memory_profile.save_path {str(config['save_path'])!r}"
         if os.path.lexists(self._path):
             raise UsageError(
-                f"{source}: {prefix}memory_profile.save_path {str(config.save_path)!r} already holds {self._path.name}, and "
-                "a directory holds one run; move it away or name another directory."
+                f"{named} already holds {self._path.name}, and a directory holds one run; move it away or name another "
+                "directory."
             )
         try:
-            config.save_path.mkdir(parents=True, exist_ok=True)
+            config["save_path"].mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(
-                f"{source}: {prefix}memory_profile.save_path {str(config.save_path)!r} cannot be created: {error.strerror}; "
-                "name another directory."
-            ) from error
+            raise UsageError(f"{named} cannot be created: {error.strerror}; name another directory.") from error
 
     def start(self) -> None:
         """Begin the first step."""
@@ -375,13 +365,13 @@ class MemoryHistory:
             logger.error("The memory history cannot be written to %s: %s", self._path, second)
 
     def _switch(self) -> None:
-        if self._step == self._config.start_step:
-            entries = self._config.max_entries
+        if self._step == self._config["start_step"]:
+            entries = self._config["max_entries"]
             self._memory._record_memory_history(
-                stacks=self._config.stacks, max_entries=sys.maxsize if entries is None else entries
+                stacks=self._config["stacks"], max_entries=sys.maxsize if entries is None else entries
             )
             self._is_on = True
-        elif self._step == self._config.end_step:
+        elif self._step == self._config["end_step"]:
             self._dump()
 
     def _dump(self) -> None:

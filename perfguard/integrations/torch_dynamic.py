@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -22,24 +23,23 @@ from types import ModuleType
 from typing import Any
 
 from perfguard.capture.driver import Driver
-from perfguard.capture.rules import one_line
 from perfguard.capture.torch_backend import TorchBackend, TorchOptions, imported_torch, npu_profiler
+from perfguard.configuration import Section, configuration_schema, one_line
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.integrations.config_files import decoded, read_json
 from perfguard.integrations.tools_part import Part, claim, event_driver, release
-from perfguard.integrations.torch_dynamic_config import (
-    AT_ONCE,
-    DEFAULT,
-    EXPERIMENTAL,
-    DynamicConfig,
-    read_dynamic_config,
-)
 from perfguard.integrations.watched_file import WatchedFile, read_bytes
 from perfguard.recording import Recording
+from perfguard.window import StepWindow
 
 CONFIG_FILE = "profiler_config.json"
 LOG_DIRECTORY = "log"
 _LOG_BYTES = 200 * 1024
+#: The start_step of a window that begins with the next step.
+AT_ONCE = -1
+#: Keys that only MindSpore's file of the same name has.
+_OF_MINDSPORE = ("stop_step", "prof_path", "analyse_mode", "aicore_metrics", "profiler_level", "profile_communication")
 
 
 def dynamic_profile(config_path: Path, *, output: Path | None, workload: str, rank: int, world_size: int) -> Part:
@@ -104,11 +104,11 @@ class DynamicProfile:
         self._step = 0
         self._watch = WatchedFile(self.path)
         self._refused: bytes | None = None
-        self._requested: tuple[DynamicConfig, int] | None = None
+        self._requested: tuple[dict[str, Any], int] | None = None
         self._driver: Driver | None = None
         self._window_directory = Path()
         if not os.path.lexists(self.path):
-            write_atomically(self.path, json.dumps(DEFAULT, indent=4))
+            write_atomically(self.path, json.dumps(default_config(), indent=4))
         self._log, self._handler = _open_log(directory, rank)
         self._log.info("Watching %s.", self.path)
 
@@ -121,7 +121,7 @@ class DynamicProfile:
             config = read_dynamic_config(read_bytes(self.path) if data is None else data, one_line(str(self.path)))
         except OSError as error:
             raise UsageError(f"{one_line(str(self.path))} cannot be read: {error.strerror}.") from error
-        if config.start_step:
+        if config["start_step"]:
             self._plan(config)
         self._begin_next()
 
@@ -185,12 +185,12 @@ class DynamicProfile:
             self._refused = None
             self._plan(config)
 
-    def _plan(self, config: DynamicConfig) -> None:
+    def _plan(self, config: dict[str, Any]) -> None:
         """Set when the window of an edit begins, or log why it does not."""
-        if not config.holds_for(self._rank):
-            self._log.info("Rank %d is not in rank_list %s: nothing to do.", self._rank, list(config.rank_list))
+        if config["is_rank"] and self._rank not in config["rank_list"]:
+            self._log.info("Rank %d is not in rank_list %s: nothing to do.", self._rank, config["rank_list"])
             return
-        begin = config.start_step or AT_ONCE
+        begin = config["start_step"] or AT_ONCE
         if begin != AT_ONCE and begin < self._step:
             self._log.warning(
                 "start_step = %d of %s is in the past: step %d is next. Write -1 for the next step.",
@@ -205,8 +205,8 @@ class DynamicProfile:
         self._log.info(
             "Start step will be set to %d: %d warmup and %d active steps.",
             self._requested[1],
-            config.warmup,
-            config.active,
+            config["warmup"],
+            config["active"],
         )
 
     # -- a window ------------------------------------------------------------------------------------------------------------
@@ -214,15 +214,15 @@ class DynamicProfile:
     def _begin_next(self) -> None:
         if self._driver is None and self._requested is not None and self._step >= self._requested[1]:
             (config, begin), self._requested = self._requested, None
-            if config.start_step not in (None, AT_ONCE, 0) and begin < self._step:
+            if config["start_step"] not in (None, AT_ONCE, 0) and begin < self._step:
                 self._log.warning("start_step = %d passed while another window was open.", begin)
             else:
                 self._open(config)
         if self._driver is not None:
             self._begin_step(self._driver)
 
-    def _open(self, config: DynamicConfig) -> None:
-        place = self._base / (self._output or config.prof_dir)
+    def _open(self, config: dict[str, Any]) -> None:
+        place = self._base / (self._output or config["prof_dir"])
         try:
             options, notes = self._options(config)
             directory = self._claimed(place, config)
@@ -230,8 +230,11 @@ class DynamicProfile:
                 TorchBackend(replace(options, directory=directory)),
                 workload=self._workload,
                 directory=directory,
-                window=config.window,
-                requested={"start_step": self._step, **_plain(config)},
+                window=StepWindow(skip_first=0, wait=0, warmup=config["warmup"], active=config["active"]),
+                requested={
+                    **{key: value for key, value in config.items() if key not in ("prof_dir", "is_valid")},
+                    "start_step": self._step,
+                },
                 notes=notes,
             )
         except PerfguardError as error:
@@ -242,9 +245,9 @@ class DynamicProfile:
             self._log.info("%s", note)
         self._log.info("Start Dynamic Profiler at %d step, in %s.", self._step, directory)
 
-    def _claimed(self, place: Path, config: DynamicConfig) -> Path:
+    def _claimed(self, place: Path, config: dict[str, Any]) -> Path:
         """Make a directory for a window that no earlier window or run has used."""
-        stem = f"dp_rank_{self._rank}_start_{self._step}_active_{config.active}"
+        stem = f"dp_rank_{self._rank}_start_{self._step}_active_{config['active']}"
         try:
             place.mkdir(parents=True, exist_ok=True)
             earlier = [re.fullmatch(rf"{stem}(?:_([0-9]{{1,9}}))?", one) for one in os.listdir(place)]
@@ -257,29 +260,30 @@ class DynamicProfile:
         claim(directory, name=f"the directory of this window, {str(directory)!r},")
         return directory
 
-    def _options(self, config: DynamicConfig) -> tuple[TorchOptions, list[str]]:
+    def _options(self, config: dict[str, Any]) -> tuple[TorchOptions, list[str]]:
         """Return the options for torch, and notes on settings that have no effect here."""
         notes = []
+        defaults = default_config()["experimental_config"]
         has_device = imported_torch().cuda.is_available()
-        if "CPU" not in config.activities and not has_device:
+        if "CPU" not in config["activities"] and not has_device:
             raise UsageError(
-                f"activities = {list(config.activities)} records nothing here, because torch finds no device; add CPU."
+                f"activities = {config['activities']} records nothing here, because torch finds no device; add CPU."
             )
-        if "NPU" in config.activities and not has_device:
+        if "NPU" in config["activities"] and not has_device:
             notes.append("NPU in activities has no effect here: torch_npu finds no device.")
-        if named := [key for key, value in config.experimental_config.items() if value != EXPERIMENTAL[key]]:
+        if named := [key for key, value in config["experimental_config"].items() if value != defaults[key]]:
             notes.append(f"experimental_config has no effect without an Ascend device: {', '.join(named)}.")
-        if config.analyse:
+        if config["analyse"]:
             notes.append("analyse has no effect here: torch.profiler writes no raw data.")
         options = TorchOptions(
-            record_shapes=config.record_shapes,
-            profile_memory=config.profile_memory,
-            with_stack=config.with_stack,
-            with_flops=config.with_flops,
-            with_modules=config.with_modules,
-            host="CPU" in config.activities,
-            device="NPU" in config.activities,
-            metadata={key: json.dumps(value) for key, value in config.metadata.items()},
+            record_shapes=config["record_shapes"],
+            profile_memory=config["profile_memory"],
+            with_stack=config["with_stack"],
+            with_flops=config["with_flops"],
+            with_modules=config["with_modules"],
+            host="CPU" in config["activities"],
+            device="NPU" in config["activities"],
+            metadata={key: json.dumps(value) for key, value in config["metadata"].items()},
             first_step=self._step,
             rank=self._rank,
             world_size=self._world_size,
@@ -317,10 +321,45 @@ class DynamicProfile:
             self._log.error("%s", one_line(driver.problem))
 
 
-def _plain(config: DynamicConfig) -> dict[str, Any]:
-    skipped = ("prof_dir", "start_step")
-    plain = {key: getattr(config, key) for key in DynamicConfig.__dataclass_fields__ if key not in skipped}
-    return json.loads(json.dumps(plain))  # type: ignore[no-any-return]
+def default_config() -> dict[str, Any]:
+    """Return the file that torch_npu writes into an empty directory."""
+    return _defaults(configuration_schema("profiler_config.npu")["properties"], without=("metadata", "is_valid"))
+
+
+def _defaults(properties: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {
+        key: _defaults(one["properties"]) if "properties" in one else one["default"]
+        for key, one in properties.items()
+        if key not in without
+    }
+
+
+def read_dynamic_config(data: bytes, name: str) -> dict[str, Any]:
+    """Return the values of a profiler_config.json by key; of `experimental_config` those that the file has.
+
+    Steps count from 0: a window with start_step 3 begins after three steps. `start_step` is None where the file has none, as
+    with older torch_npu: then every edit requests a window. Raises `UsageError`, in one line that names the value.
+    """
+    root = Section.of(read_json(decoded(data, name), name), configuration_schema("profiler_config.npu"), name)
+    if found := [key for key in _OF_MINDSPORE if key in root]:
+        raise UsageError(
+            f"{name} is MindSpore's: it has {', '.join(found)}, where torch_npu's file of the same name has active and "
+            "prof_dir; give MindSpore's DynamicProfilerMonitor a directory of its own."
+        )
+    config = root.read()
+    config["activities"] = [one.upper() for one in config["activities"]]
+    if not config["activities"]:
+        raise root.error("activities", "is empty, so nothing is recorded: name CPU, NPU or both")
+    if config["is_rank"] and not config["rank_list"]:
+        raise root.error(
+            "is_rank", "is true and rank_list is empty, so no rank is profiled: name ranks, or write false"
+        )
+    if "start_step" not in root:
+        config["start_step"] = None
+    experimental = root.section("experimental_config")
+    config["experimental_config"] = {key: value for key, value in experimental.read().items() if key in experimental}
+    config["metadata"] = root.section("metadata").plain
+    return config
 
 
 def _open_log(directory: Path, rank: int) -> tuple[logging.Logger, logging.Handler]:

@@ -79,13 +79,12 @@ def script_of(
 ) -> Script:
     """Return the script of `perfguard.script(command, **how)`. Raises `UsageError`."""
     from perfguard.capture.script import Script
-    from perfguard.settings import refuse_unknown
+    from perfguard.configuration import Section
 
     if isinstance(command, (str, bytes)):
         raise UsageError(f"perfguard.script({command!r}) takes a list of words, such as ['python', 'train.py'].")
-    refuse_unknown(
-        how, ("window", "python", "launcher", "ranks", "options", "graphs", "timeout"), where="perfguard.script(...)"
-    )
+    known = ("window", "python", "launcher", "ranks", "options", "graphs", "timeout")
+    Section(how, {"properties": dict.fromkeys(known)}, "perfguard.script(...)").refuse_unknown()
     window, python = how.get("window"), how.get("python")
     return Script(
         command=tuple(os.fspath(word) for word in command),

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from perfguard.integrations.tools_config import tools_config
 from perfguard.integrations.tools_profiler import tools_profiler
-from perfguard.integrations.torch_dynamic import CONFIG_FILE
-from perfguard.integrations.torch_dynamic_config import DEFAULT
+from perfguard.integrations.torch_dynamic import CONFIG_FILE, default_config
 
 
 def costs_us(step: Callable[[], None], steps: int) -> list[float]:
@@ -40,7 +39,7 @@ def main() -> None:
             ("edited a moment ago", 0, True),
             ("not enabled", 0, False),
         ):
-            file.write_text(json.dumps(DEFAULT, indent=4))
+            file.write_text(json.dumps(default_config(), indent=4))
             os.utime(file, (time.time() - age_s,) * 2)
             profile = {"enable": enable, "profile_type": "dynamic", "dynamic_param": {"config_path": directory}}
             prof = tools_profiler(tools_config({"profile": profile}, source="tools.json"))

@@ -299,8 +299,8 @@ def test_files_and_folders_are_relative_to_the_project(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "value, sentence",
     [
-        ('"perf"', "must be a list, got a str"),
-        ("[1]", "as strings, got 1"),
+        ('"perf"', "checks must be a list of files and folders as strings, got 'perf'."),
+        ("[1]", "as strings, got [1] (1 is not a string)."),
         ('["perf"]', "checks: perf does not exist"),
         ('["empty"]', "checks: empty has no .sql file"),
         ('["bad.sql"]', "bad.sql cannot be read as UTF-8"),

@@ -22,10 +22,13 @@ from perfguard.window import StepWindow
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
 
-from perfguard.integrations import mindformers, summary_monitor  # noqa: E402
+from perfguard.configuration import configuration_schema  # noqa: E402
+from perfguard.integrations import mindformers  # noqa: E402
 from perfguard.integrations.mindformers import read_mindformers  # noqa: E402
 
 SCRIPTS = Path(__file__).parent / "scripts"
+KEYS = [name for name, one in configuration_schema("mindformers")["properties"].items() if "x-since" in one]
+MONITOR_KEYS = configuration_schema("summary_monitor")["properties"]
 
 #: The YAML of MindFormers 1.0's documents.
 DOCUMENTED = """
@@ -602,14 +605,14 @@ SPECIFIED = st.fixed_dictionaries(
 MONITOR = st.fixed_dictionaries(
     {"type": st.just("SummaryMonitor") | VALUES},
     optional={
-        **{name: VALUES for name in summary_monitor._PARAMETERS if name != "collect_specified_data"},
+        **{name: VALUES for name in MONITOR_KEYS if name not in ("type", "collect_specified_data")},
         "collect_specified_data": SPECIFIED | VALUES,
     },
 )
 DOCUMENTS = st.fixed_dictionaries(
     {},
     optional={
-        **dict.fromkeys(mindformers._KEYS, VALUES),
+        **dict.fromkeys(KEYS, VALUES),
         "profile_start_step": st.integers(-3, 30) | VALUES,
         "profile_stop_step": st.integers(-3, 30) | VALUES,
         "profile_rank_ids": st.lists(st.integers(-1, 9), max_size=3) | VALUES,
@@ -679,7 +682,7 @@ def test_the_documented_monitor_is_the_defaults(read):
         "max_file_size": None,
         "export_options": None,
     }
-    assert said.collects == {*summary_monitor._COLLECTED, "histogram_regular", "collect_landscape"}
+    assert said.collects == set(MONITOR_KEYS["collect_specified_data"]["properties"])
     assert said.expectation(600) == "collect_freq=10,summary_steps=600,lineage,landscape"
 
 
@@ -860,15 +863,15 @@ def test_a_bad_value_of_the_monitor_is_refused_by_name(read, text, words):
         (
             "create_landscape: {train: 1}",
             (
-                "callbacks[1].collect_specified_data.collect_landscape.create_landscape must be {train: True, "
-                "result: True}, got {'train': 1}."
+                "callbacks[1].collect_specified_data.collect_landscape.create_landscape.train must be true or false, "
+                "got 1."
             ),
         ),
         (
             "create_landscape: {both: True}",
             (
-                "callbacks[1].collect_specified_data.collect_landscape.create_landscape must be {train: True, "
-                "result: True}, got {'both': True}."
+                "callbacks[1].collect_specified_data.collect_landscape.create_landscape.both is not a known key; "
+                "known are train, result."
             ),
         ),
         (
@@ -911,7 +914,10 @@ def test_the_bounds_of_a_landscape_hold(read, text, words):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("callbacks: SummaryMonitor", "callbacks must be a list, in which each callback begins with '- type: '."),
+        (
+            "callbacks: SummaryMonitor",
+            "callbacks must be a list, in which each callback begins with '- type: ', got 'SummaryMonitor'.",
+        ),
         (
             "callbacks: [SummaryMonitor]",
             "callbacks[0] has no type; write a callback as '- type: SummaryMonitor'.",

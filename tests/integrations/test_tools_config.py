@@ -13,15 +13,7 @@ from hypothesis import strategies as st
 
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import LARGEST_BYTES
-from perfguard.integrations.tools_config import (
-    DynamicParam,
-    MemoryProfile,
-    StaticParam,
-    ToolsConfig,
-    read_tools_config,
-    tools_config,
-)
-from perfguard.window import StepWindow
+from perfguard.integrations.tools_config import ToolsConfig, read_tools_config, tools_config
 
 #: MindSpeed-MM's own file, whole.
 REAL = {
@@ -87,12 +79,12 @@ def test_the_real_file_is_accepted_as_it_stands(tmp_path):
         source=str(tmp_path / "tools.json"),
         enable=False,
         profile_type="static",
-        ranks=(0, 1, 2, 3),
-        static_param=StaticParam(save_path=Path("npu_profiling"), start_step=10, end_step=11),
-        dynamic_param=DynamicParam(config_path=Path("path to dynamic config folder")),
-        memory_profile=MemoryProfile(),
+        ranks=[0, 1, 2, 3],
+        static_param={**REAL["profile"]["static_param"], "save_path": Path("npu_profiling")},
+        config_path=Path("path to dynamic config folder"),
+        memory_profile={**REAL["memory_profile"], "save_path": Path("memory_snapshot")},
     )
-    assert found.static_param.window == StepWindow(skip_first=10, wait=0, warmup=0, active=1)
+    assert tools_config({"profile": {}}, source="").memory_profile == found.memory_profile
 
 
 def test_the_older_form_lacks_two_keys_and_memory_profile():
@@ -102,9 +94,9 @@ def test_the_older_form_lacks_two_keys_and_memory_profile():
     del tree["profile"]["ranks"]
 
     found = tools_config(tree, source="tools.json")
-    assert found.static_param.aic_metrics_type == "PipeUtilization"
-    assert found.static_param.analyse_flag is True
-    assert found.ranks == (-1,)
+    assert found.static_param["aic_metrics_type"] == "PipeUtilization"
+    assert found.static_param["analyse_flag"] is True
+    assert found.ranks == [-1]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +338,7 @@ def test_a_file_of_100_mb_is_not_read(tmp_path):
 
 
 def test_a_byte_order_mark_is_no_error(tmp_path):
-    assert read_tools_config(written(tmp_path, b"\xef\xbb\xbf" + json.dumps(REAL).encode())).ranks == (0, 1, 2, 3)
+    assert read_tools_config(written(tmp_path, b"\xef\xbb\xbf" + json.dumps(REAL).encode())).ranks == [0, 1, 2, 3]
 
 
 def test_what_is_no_file_is_refused(tmp_path):
@@ -496,5 +488,5 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
 def test_the_window_is_the_steps_from_start_to_end(start, length):
     tree = changed(*STATIC, "start_step", to=start)
     tree["profile"]["static_param"]["end_step"] = start + length
-    window = tools_config(tree, source="tools.json").static_param.window
+    window = tools_config(tree, source="tools.json").window
     assert (window.skip_first, window.profiler_steps) == (start, length)

@@ -62,8 +62,8 @@ WRONG = {
 }
 #: The same, with what only the gate looks at.
 WRONG_MARKERS = {
-    "windw=3": "@pytest.mark.perfguard(...) has no key 'windw'; did you mean 'window'?",
-    "timed_steps=0": "timed_steps must be an integer of at least 1, got 0.",
+    "windw=3": "@pytest.mark.perfguard(...): windw is not a known key; did you mean 'window'?",
+    "timed_steps=0": "@pytest.mark.perfguard(...): timed_steps must be an integer of at least 1, got 0.",
 }
 
 

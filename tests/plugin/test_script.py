@@ -64,7 +64,7 @@ WRONG = {
     "no_list": ("perfguard.script('python train.py')", "takes a list of words, such as ['python', 'train.py']"),
     "no_key": (
         "perfguard.script(['python'], windows='2:4')",
-        "perfguard.script(...) has no key 'windows'; did you mean 'window'?",
+        "perfguard.script(...): windows is not a known key; did you mean 'window'?",
     ),
     "no_window": ("perfguard.script(['python'], window='4:2')", "start_step=4, stop_step=2 is not a window"),
     "no_command": ("perfguard.script([])", "there is no command to run"),
