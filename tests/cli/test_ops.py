@@ -293,7 +293,9 @@ def test_what_is_not_whole_is_shown_and_said(tmp_path):
     (now / "analyze_fail.ir").write_text("the node\n")
     for found in (run("ops", now), run("ops", now, "--against", base), run("ops", base, "--against", now)):
         assert found.exit_code == 0
-        assert found.stderr == f"perfguard: {now} is incomplete, so operators may be missing; look at: perfguard check\n"
+        assert (
+            found.stderr == f"perfguard: {now} is incomplete, so operators may be missing; look at: perfguard check\n"
+        )
 
 
 def test_a_recording_that_holds_graphs_as_well_shows_both(tmp_path):
