@@ -55,11 +55,11 @@ def command(places: tuple[Path, ...], place: str | None, **reports: Any) -> None
     for file in files:
         file.write(found)
         click.echo(f"{file.format}: {file.path}")
-    tell_remarks(found)
+    echo_remarks(found)
 
 
-def tell_remarks(report: RunReport) -> None:
-    """Say on standard error what could not be read of a report, and why."""
+def echo_remarks(report: RunReport) -> None:
+    """Print to standard error which parts of a report could not be read, and why."""
     from perfguard.reports.names import printable
 
     for remark in report.remarks:

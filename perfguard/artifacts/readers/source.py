@@ -24,7 +24,7 @@ class Source:
     #: Called with the bytes that were read on the disk since it was called last.
     report: Callable[[int], None] | None = None
     position: int = 0
-    _told: int = field(default=0)
+    _reported: int = field(default=0)
 
     @classmethod
     def open(cls, path: Path, report: Callable[[int], None] | None = None) -> Source:
@@ -69,8 +69,8 @@ class Source:
             raise Unreadable(f"it unpacks to more than {MAX_RATIO} times its size")
         if self.report is not None:
             at = self.file.tell()
-            self.report(at - self._told)
-            self._told = at
+            self.report(at - self._reported)
+            self._reported = at
         return filled
 
     def refuse_growth(self) -> None:

@@ -36,9 +36,10 @@ _ONCE = {
 def rows_alike(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ints]:
     """Return the rows of each cycle whose events are alike in what tables hold of them, in order."""
     found = {}
-    requested = {number: _ONCE[one.layout.id] for number, one in cycles.items() if one.layout.id in _ONCE}
-    for number, (_, _, asks_all) in requested.items() if requested and batch.is_any("from alike") else ():
-        where = "" if asks_all else "and is_span"
+    checked = [number for number, one in cycles.items() if one.layout.id in _ONCE]
+    for number in checked if checked and batch.is_any("from alike") else ():
+        _, _, has_instants = _ONCE[cycles[number].layout.id]
+        where = "" if has_instants else "and is_span"
         rows = batch.columns(f"select row from alike where cycle = {number} {where} order by row")["row"]
         if len(rows):
             found[number] = np.asarray(rows, np.int64)
@@ -92,7 +93,7 @@ def _words_of(artifact: Artifact, rows: Ints) -> dict[int, str]:
 
 
 def _look_again(artifact: Artifact, consume: Callable[[Events], None]) -> None:
-    """Show all events to `see` once more, with all of their arguments."""
+    """Stream all events to `consume` once more, with all of their arguments."""
     rules = artifact.content.event_schema
     assert rules is not None
     whole = compiled(rules.row, rules.root, {"*": ("*",)})
