@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
 #: What the name of a database's table begins with.
 DATABASE = "db_"
-#: The format of summaries, whose records are read one by one.
-_RECORDS = "tfrecord"
 #: The format of texts that may have several tables.
 _SECTIONS = "whitespace"
 #: Slots whose rows have tables that were made for them.
@@ -134,7 +132,7 @@ def _document_slots() -> frozenset[str]:
 def shapes_of(slot: str) -> tuple[Shape, ...]:
     """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
     found = [one for layout in layouts() for one in layout.slots if one.name == slot]
-    versions = dict.fromkeys(version for one in found if one.format != _RECORDS for version in one.schemas)
+    versions = dict.fromkeys(version for one in found for version in one.schemas)
     if slot in _document_slots():
         return _shapes_of_documents(slot, versions)
     if all(

@@ -85,7 +85,7 @@ def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
 
 
 def _rounded(value: Any, digits: int | None) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, list) and not any(isinstance(one, str) for one in value[:1]):
         return tuple(value if digits is None else (round(one, digits) for one in value))
     if digits is not None:
         return round(value, digits)

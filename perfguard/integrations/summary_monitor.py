@@ -53,22 +53,6 @@ class SummaryMonitor:
             name for name, value in kept.items() if name == "histogram_regular" or value not in (False, None)
         )
 
-    def steps(self, total: int) -> tuple[int, ...]:
-        """Return the steps in which values are collected, of a training of `total` steps (in data sink mode: epochs)."""
-        return tuple(sorted({1, *range(self.collect_freq, total + 1, self.collect_freq)})) if total > 0 else ()
-
-    def tensor_steps(self, total: int) -> tuple[int, ...]:
-        """Return the steps in which tensors are collected: by `collect_tensor_freq`, else at most 20 and the first."""
-        from perfguard.dialects.invariants.summary_events import tensor_frequency
-
-        if total < 1:
-            return ()
-        if self.collect_tensor_freq is not None:
-            frequency, last = self.collect_tensor_freq, total
-        else:
-            frequency, last = tensor_frequency(self.collect_freq, total)
-        return tuple(sorted({1, *range(frequency, min(last, total) + 1, frequency)}))
-
     def expectation(self, total: int | None = None) -> str:
         """Return the `expect` of `perfguard.check` for the files of a training of `total` steps."""
         numbers = {

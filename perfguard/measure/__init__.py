@@ -5,7 +5,7 @@ measured while its artifacts are in memory, perhaps in a worker process (`cycles
 
 To add a metric, describe it in `metrics.METRICS` and measure it with a query in the `metrics.sql` of a dialect, or with a
 function in the module of its subject: `profile_metrics` (operators, memory), `timeline` (a profiled step), `steps` (perfguard's
-own steps), `communication`, `device`, `graphs`, `summary`, `runs` (controlled processes). `memory` is the course of the memory
+own steps), `communication`, `device`, `graphs`, `runs` (controlled processes). `memory` is the course of the memory
 over the window, for figures.
 """
 

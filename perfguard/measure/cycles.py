@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from perfguard.contract import Contract, Requested
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.errors import UsageError, nearest
-from perfguard.measure import device, graphs, summary
+from perfguard.measure import device, graphs
 from perfguard.measure.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ CycleMetric = Callable[["Cycle"], Iterator[tuple[str, Any]]]
 #: By metric: the slots of its artifacts, of which at least one must be readable, and its function.
 _OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], CycleMetric]] = {
     **{name: (graphs.SLOTS, function) for name, function in graphs.OF_CYCLE.items()},
-    **{name: ((summary.SLOT,), function) for name, function in summary.OF_CYCLE.items()},
-    "flops": (("flops_summary",), device.flops),
     "api_time": (("api_statistic",), device.api_time),
 }
 

@@ -9,15 +9,6 @@ if TYPE_CHECKING:
     from perfguard.contract import Cycle
 
 
-def flops(cycle: Cycle) -> Iterator[tuple[str, float]]:
-    """Yield every number of flops_summary under its key: FLOPs, FLOPS, FLOPS_Utilization, cube_FLOPs, vec_FLOPs, ..."""
-    content = cycle.content("flops_summary")
-    if content is not None:
-        for key, value in sorted(content.document.items()):
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                yield key, value
-
-
 def api_time(cycle: Cycle) -> Iterator[tuple[str, float]]:
     """Yield Time(us) of api_statistic, divided by the steps of the window if they are known."""
     content = cycle.content("api_statistic")

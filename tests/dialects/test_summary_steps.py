@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from perfguard.artifacts.readers.summary import read_records
 from perfguard.contract import expectation, inspect
-from perfguard.dialects.invariants.summary_events import _rule, collected_values, tensor_frequency
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.measure import measure
@@ -70,14 +69,10 @@ def test_every_value_has_its_kind_and_its_number(tmp_path):
     assert row["tags"] == "a%7Cb%25|w|t|nothing"
     assert row["kinds"] == "scalar|histogram|tensor|"
     assert row["scalars"] == "0.10000000149011612|||"
-    (cycle,) = inspect(read_recording(tmp_path)).cycles
-    values = collected_values(cycle.artifacts["summary_events"])
-    assert values.select("record", "step", "tag", "kind", "number").rows() == [
-        (2, 1, "a%7Cb%25", "scalar", 0.10000000149011612),
-        (2, 1, "w", "histogram", None),
-        (2, 1, "t", "tensor", None),
-        (2, 1, "nothing", "", None),
-    ]
+    measured = {one.label: one.value for one in measure(inspect(read_recording(tmp_path)))}
+    assert measured["summary_tags"] == ["a%7Cb%25 (scalar)", "nothing", "t (tensor)", "w (histogram)"]
+    assert measured["summary_scalar[a%7Cb%25@1]"] == 0.10000000149011612
+    assert measured["summary_steps[w]"] == 1
 
 
 # -- steps -------------------------------------------------------------------------------------------------------------
@@ -186,11 +181,15 @@ def test_tensors_have_a_frequency_of_their_own(found, tensors, expect, messages)
 
 
 @pytest.mark.parametrize(
-    ("frequency", "total", "wanted"),
-    [(10, 20, (10, 20)), (10, 600, (31, 589)), (1, 60, (3, 57)), (1, 30, (1, 20)), (1, 19, (1, 19)), (1, 20, (1, 20))],
+    ("every", "total", "frequency", "last"),
+    [(10, 20, 10, 20), (10, 600, 31, 589), (1, 60, 3, 57), (1, 30, 1, 20), (1, 19, 1, 19), (1, 20, 1, 20)],
 )
-def test_the_default_is_at_most_twenty_steps(frequency, total, wanted):
-    assert tensor_frequency(frequency, total) == wanted
+def test_the_default_is_at_most_twenty_steps_with_tensors(found, every, total, frequency, last):
+    steps = sorted({1, *range(every, total + 1, every)})
+    tensors = sorted({1, *range(frequency, last + 1, frequency)})
+    stated = f"collect_freq={every},summary_steps={total}"
+    assert found(with_tensors(steps, tensors), stated) == []
+    assert found(with_tensors(steps, tensors[:-1]), stated) == [f"C101 there are no tensors of step {last}"]
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -312,7 +311,7 @@ def test_real_output_has_its_losses(corpus, version):
     found = {one.label: one.value for one in measurements}
     assert found["summary_steps[loss/auto]"] == 6  # of 7 records: the last step ends an epoch
     losses = [found[f"summary_scalar[loss/auto@{step}]"] for step in range(1, 7)]
-    assert all(isinstance(loss, float) and math.isfinite(loss) for loss in losses)
+    assert all(map(math.isfinite, losses))
     assert found["summary_tags"] == ["fc.bias/auto (histogram)", "fc.weight/auto (histogram)", "loss/auto (scalar)"]
 
 
@@ -322,11 +321,24 @@ def test_a_step_far_beyond_the_others_is_found(found):
     assert said == (f"C101 there are no values of steps {', '.join(map(str, range(5, 13)))} and {2**62 - 13} more")
 
 
-@given(st.sets(st.integers(0, 40)), st.none() | st.integers(1, 12), st.none() | st.integers(0, 50))
-def test_the_steps_that_are_absent_are_those_of_the_rule(there, frequency, total):
-    wanted = _rule(there, frequency, total)
-    if wanted is None:
-        return
-    steps = {step for step in range(60) if step in wanted}
-    named, count = wanted.absent(there)
-    assert (named, count) == (sorted(steps - there)[:8], len(steps - there))
+@settings(deadline=None)
+@given(st.sets(st.integers(1, 40), min_size=1), st.integers(1, 12), st.none() | st.integers(1, 50))
+def test_the_steps_that_are_absent_are_those_of_the_rule(tmp_path_factory, there, frequency, total):
+    place = tmp_path_factory.mktemp("rule")
+    write(place, LINEAGE_EVENTS, LINEAGE)
+    write(place, [VERSION, *losses(*sorted(there))])
+    required = {1, *range(frequency, (max(there) if total is None else total) + 1, frequency)}
+    stated = f"collect_freq={frequency}" + (f",summary_steps={total}" if total else "")
+    wanted = [
+        f"C101 there are no values of {in_words(required - there)}" if required - there else "",
+        f"C101 there are values of {in_words(there - required)}, which should not be collected"
+        if there - required
+        else "",
+    ]
+    errors = [f for f in inspect(read_recording(place), expectation([stated])).findings if f.severity is Severity.ERROR]
+    assert [f"{f.code.name} {f.message}" for f in errors] == [one for one in wanted if one]
+
+
+def in_words(steps: set[int]) -> str:
+    named = ", ".join(map(str, sorted(steps)[:8])) + (f" and {len(steps) - 8} more" if len(steps) > 8 else "")
+    return f"step{'s' if len(steps) > 1 else ''} {named}"

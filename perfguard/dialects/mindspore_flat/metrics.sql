@@ -16,3 +16,16 @@ select cycle, replace(part, '_ns', '') as subject, list(time_ns / 1000 order by 
 from (from step_trace_raw unpivot (time_ns for part in (total_ns, iteration_interval_ns, fp_and_bp_ns, tail_ns)))
 where step_num > 0
 group by all
+
+-- metric: flops
+-- needs: flops_summary_totals
+-- about: Every number of the file under its key.
+select cycle, total.subject, total.number
+from (
+  select cycle, unnest([
+    {'subject': 'FLOPs', 'number': operations_mflop}, {'subject': 'FLOPS', 'number': rate_gflop_per_s},
+    {'subject': 'FLOPS_Utilization', 'number': utilization_percent}, {'subject': 'cube_FLOPs', 'number': cube_mflop},
+    {'subject': 'cube_FLOPS', 'number': cube_gflop_per_s}, {'subject': 'cube_FLOPS_Utilization', 'number': cube_utilization_percent},
+    {'subject': 'vec_FLOPs', 'number': vector_mflop}, {'subject': 'vec_FLOPS', 'number': vector_gflop_per_s},
+    {'subject': 'vec_FLOPS_Utilization', 'number': vector_utilization_percent}]) as total
+  from flops_summary_totals)

@@ -1,0 +1,1 @@
+"""The configuration file of a dynamic profiler."""

@@ -1,0 +1,1 @@
+"""MindSpore's summary files: values of a training, by step."""

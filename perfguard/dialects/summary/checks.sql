@@ -1,0 +1,137 @@
+-- What must hold in MindSpore's summary files. SummaryCollector collects in the first step, and in every step that its frequency divides,
+-- so that a lost step is found without knowing the frequency. At the end of an epoch it collects once more: such a step occurs twice, with
+-- the same values. SummaryRecord writes whatever its user records.
+-- Source: MindSpore 2.0 and 2.10, train/callback/_summary_collector.py, train/summary/_writer_pool.py, and real output of both.
+
+-- check: summary_files_are_in_order
+-- code: I111
+-- needs: summary_events
+-- in: summary_events
+-- about: The first record is the version.
+-- message: the first record is {kind}, not the version
+select cycle, file, row, kind from summary_events where row = 1 and kind <> 'version'
+
+-- check: summary_files_are_in_order
+-- code: I114
+-- about: No other record is the version.
+-- message: a second version record
+select cycle, file, row from summary_events where row > 1 and kind = 'version'
+
+-- check: summary_files_are_in_order
+-- code: I106
+-- about: Steps of collected values never decrease.
+-- message: step {step} follows step {before}
+select cycle, file, row, step, before from (
+  select *, lag(step) over (partition by cycle, file order by row) as before
+  from summary_events where kind = 'summary' and step is not null)
+where step < before
+
+-- check: summary_files_are_in_order
+-- code: I106
+-- about: Wall times of collected values never decrease. Those of the version, the graph and of lineage may: a worker process takes
+--   them when it packs the record.
+-- message: wall_time {wall_time:.6f} follows wall_time {before:.6f}
+select cycle, file, row, wall_time_ns / 1e9 as wall_time, before_ns / 1e9 as before from (
+  select *, lag(wall_time_ns) over (partition by cycle, file order by row) as before_ns
+  from summary_events where kind = 'summary' and wall_time_ns is not null)
+where wall_time_ns < before_ns
+
+-- check: every_summary_file_has_its_lineage
+-- code: A102
+-- severity: warning
+-- needs: summary_events
+-- in: summary_events
+-- about: `events.out.events.summary.<time>.<id>.<host>_MS` and `..._lineage` come in pairs. SummaryRecord writes no lineage, and
+--   SummaryCollector writes each of the two files only when it collects something for it. If there is no lineage at all, one is required
+--   only for a file with a graph and values tagged `/auto`, the defaults of SummaryCollector.
+-- source: MindSpore 2.0, 2.8, 2.9 and 2.10, real output with all options of both
+-- message: its other half, {other}, is missing
+with read as (
+  select *, if(slot = 'summary_events', '_MS', '_lineage') as own, if(slot = 'summary_events', '_lineage', '_MS') as others,
+    if(ends_with(name, own), name[:len(name) - len(own)], name) as stem
+  from files where slot in ('summary_events', 'summary_lineage') and file is not null),
+by_default as (
+  select cycle from summary_events
+  group by cycle, file having bool_or(kind = 'graph_def') and bool_or(contains(tags, '/auto')))
+select here.cycle, here.slot as place, here.file, here.stem || here.others as other
+from read as here anti join read as there on here.cycle = there.cycle and here.slot <> there.slot and here.stem = there.stem
+where here.cycle in (from by_default) or here.cycle in (select cycle from read where slot = 'summary_lineage')
+
+-- check: a_summary_has_every_step_of_its_frequency
+-- code: C101
+-- needs: summary_events
+-- in: summary_events
+-- about: Values `/auto` exist for the first step and for every step that the frequency divides. The caller may state `collect_freq`,
+--   `collect_tensor_freq` and `summary_steps`. A warning where the file has reached `max_file_size`.
+-- message: there are no {what} of {missing}{why}
+with required as (
+  select cycle, file, is_tensor, unnest(list_distinct([first_step] || generate_series(low, reach, stride))) as step from summary_rules),
+absent as (
+  select cycle, file, is_tensor, list(step order by step) as first_absent
+  from required anti join summary_steps using (cycle, file, is_tensor, step) group by all),
+present as (select cycle, file, is_tensor, count(*) filter (is_required) as present from summary_steps_judged group by all)
+select cycle, file, what, steps_in_words(first_absent, required - present) as missing,
+  is_full and first_absent[1] > highest as is_cut, if(is_cut, ': the file has reached max_file_size', '') as why,
+  if(is_cut, 'warning', 'error') as severity
+from (select *, (cycle, file) in (from summary_files_full) as is_full from summary_rules)
+join absent using (cycle, file, is_tensor) join present using (cycle, file, is_tensor)
+
+-- check: a_summary_has_every_step_of_its_frequency
+-- code: C101
+-- about: ... and for no other step.
+-- message: there are {what} of {extra}, which should not be collected
+select cycle, file, what, steps_in_words(list(step order by step), count(*)) as extra
+from summary_steps_judged where not is_required group by all
+
+-- check: every_step_of_a_summary_has_every_value
+-- code: I115
+-- needs: summary_events
+-- in: summary_events
+-- about: A value that SummaryCollector collects in one step exists in every step. A warning for summary operators, which may be in a
+--   branch of the network. Tensors have a frequency of their own.
+-- message: {tag} has values for {count} of {steps} steps, but not for {missing}
+with tags as (
+  select cycle, file, tag, arg_min(is_auto, (row, item)) as is_auto, count(distinct step) as count
+  from summary_values join (from summary_steps where not is_tensor) using (cycle, file, step) where kind <> 'tensor' group by all),
+numbers as (select cycle, file, count(*) as steps from summary_steps where not is_tensor group by all),
+short as (
+  select *, row_number() over (partition by cycle, file, is_auto order by tag) as place_in_order
+  from tags join numbers using (cycle, file) where count < steps),
+absent as (
+  select cycle, file, tag, list(step order by step)[:8] as first_absent
+  from (from short where place_in_order <= 100) join (from summary_steps where not is_tensor) using (cycle, file)
+  anti join (select distinct cycle, file, tag, step from summary_values) using (cycle, file, tag, step) group by all)
+select cycle, file, tag, count, steps, steps_in_words(first_absent, steps - count) as missing, if(is_auto, 'error', 'warning') as severity
+from short left join absent using (cycle, file, tag)
+
+-- check: a_step_of_a_summary_stands_for_one_value
+-- code: I114
+-- needs: summary_events
+-- in: summary_events
+-- about: A value `/auto` occurs once in a step; at the end of an epoch twice, with the same number.
+-- message: {tag} of step {step} {differs}
+select cycle, file, row, tag, step,
+  if(scalar <> first_scalar,
+    'is ' || coalesce(nullif(scalar, ''), 'None') || ', but ' || coalesce(nullif(first_scalar, ''), 'None') || ' in record ' || first_row,
+    'occurs ' || times || ' times') as differs
+from summary_repeats where scalar <> first_scalar or times > 2
+
+-- check: a_step_of_a_summary_stands_for_one_value
+-- code: I114
+-- severity: warning
+-- needs: summary_events, train_metadata_training
+-- about: The steps of an epoch are known if a landscape is collected. Two equal values within an epoch.
+-- message: {tag} of step {step} occurs twice, but no epoch of {step_per_epoch} steps ends there
+select cycle, summary_repeats.file, summary_repeats.row, tag, step, step_per_epoch
+from summary_repeats join train_metadata_training using (cycle)
+where step_per_epoch > 0 and step % step_per_epoch <> 0
+
+-- check: a_summary_file_keeps_its_size
+-- code: A110
+-- needs: summary_events
+-- in: summary_events
+-- about: No summary or lineage file is larger than `max_file_size`, if the caller states it.
+-- message: max_file_size={max_bytes} is expected, but it has {bytes} bytes
+select cycle, slot as place, file, max_bytes, bytes
+from files join summary_numbers using (cycle)
+where slot in ('summary_events', 'summary_lineage') and file is not null and bytes > max_bytes
