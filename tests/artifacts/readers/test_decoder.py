@@ -137,7 +137,7 @@ def broken_at_random(event: Any, random: Random) -> Any:
 
 
 def sampled(events: list[Any]) -> list[Any]:
-    """Return an event of each kind that there is, by phase, category, keys and types of values, and of all others every n-th."""
+    """Return an event of each kind, by phase, category, keys and types of values, and every n-th of all."""
     kinds = {
         json.dumps([event.get("ph"), event.get("cat"), typed(event)], sort_keys=True): event
         for event in reversed(events)
