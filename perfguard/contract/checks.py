@@ -142,7 +142,7 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
         if not concerned:
             continue
         batch.keep(check.names)
-        if check.is_asked(batch.filled) and batch.is_any(check.query):
+        if check.has_rows(batch.filled) and batch.is_any(check.query):
             for number, finding in findings_of(check, batch, concerned):
                 found.setdefault(number, []).append(finding)
     return found

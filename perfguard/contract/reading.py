@@ -220,7 +220,7 @@ def _event_schema(version: str, layout: str) -> EventSchema:
     from perfguard.artifacts.readers.event_schema import compiled
 
     rules = schema(version)
-    return compiled(row_schema(rules), rules, DIALECTS[layout].wanted)
+    return compiled(row_schema(rules), rules, DIALECTS[layout].arguments)
 
 
 def _streamed(

@@ -27,13 +27,13 @@ class Covered:
 def covered_sums(batch: Batch, edges: Mapping[int, Sequence[Any]]) -> dict[int, tuple[Covered, ...]]:
     """Return what covers each step of the cycles in the tables, by their numbers; `edges` has an entry a step."""
     rows = batch.execute("from covered_sums") if any(edges.values()) else []
-    told = {(cycle, step, part): covered for cycle, step, part, covered in rows}
+    covered_by = {(cycle, step, part): covered for cycle, step, part, covered in rows}
     return {
         cycle: tuple(
             Covered(
-                operators_ns=(operators := told.get((cycle, step, 0), 0)),
-                collectives_ns=told.get((cycle, step, 1), 0),
-                either_ns=told.get((cycle, step, 2), operators),
+                operators_ns=(operators := covered_by.get((cycle, step, 0), 0)),
+                collectives_ns=covered_by.get((cycle, step, 1), 0),
+                either_ns=covered_by.get((cycle, step, 2), operators),
             )
             for step in range(len(steps))
         )

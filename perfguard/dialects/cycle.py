@@ -33,7 +33,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """What a cycle was asked to hold; None and empty where nobody knows (a foreign directory).
+    """What the caller requested of a cycle; None and empty for a foreign directory.
 
     Steps without `active` are those that were seen in a recording of a whole run.
     """
@@ -46,7 +46,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Steps:
-    """What is known of the steps of one cycle, and of what ran in them. `steps` is how many, None where nobody can tell."""
+    """What is known of the steps of one cycle, and of what ran in them. `steps` is their number, None if it is unknown."""
 
     steps: int | None
     #: Whether `step` was assigned by time, so that the steps can be compared with each other.
@@ -63,7 +63,7 @@ class Steps:
     is_timeline: bool = True
 
     def in_the_window(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows that count: what lies outside every step is of none; where steps are unknown all of it counts."""
+        """Return the rows inside steps, or all rows if steps are unknown."""
         return frame.drop_nulls("step") if self.by_step else frame
 
 
@@ -87,7 +87,7 @@ class Executions(Steps):
 
     @property
     def of_the_window(self) -> pl.DataFrame:
-        """The groups that count: what lies outside every step is of none; where steps are unknown all of it counts."""
+        """The groups inside steps, or all groups if steps are unknown."""
         return self.in_the_window(self.groups)
 
 
@@ -124,7 +124,7 @@ class Cycle:
     requested: Requested
     #: Every artifact, several of a slot whose path has a wildcard.
     files: tuple[Artifact, ...] = ()
-    #: What is known to have been on or off, and what the steps, ranks and files were said to be.
+    #: What is known to have been on or off, and the stated steps, ranks and files.
     conditions: Mapping[str, bool] = field(default_factory=dict)
     executions: Executions | None = None
     #: With which inputs operators ran (operator, shapes as text, calls); None where there are no executions.

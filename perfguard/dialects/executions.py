@@ -63,8 +63,8 @@ def summed(listed: Listed) -> Executions:
 def marks_of_steps(marks: pl.DataFrame, requested: Requested, header: Any) -> pl.DataFrame:
     """Return the marks that turned out to be of steps, numbered anew.
 
-    While a whole run is recorded nobody knows yet whether a call belongs to a step or to an evaluation before the first one,
-    and a mark cannot be taken back. steps.json tells which were steps, in UNIX time; so does the trace, from its base on.
+    While a whole run is recorded it is unknown whether a call belongs to a step or to an evaluation before the first one,
+    and a mark cannot be taken back. steps.json says which were steps, in UNIX time; so does the trace, from its base on.
     """
     import polars as pl
 
@@ -163,7 +163,7 @@ LATE_NS = 2**63 - 1
 
 def executions_of(cycle: Cycle) -> Executions | None:
     """Return the executions of a cycle, added up, or None where no source could be read."""
-    # Where rows are in tables, these were asked already; what a device did goes before what the host did for it.
+    # Rows in tables were queried already; the device's executions precede those of the host.
     dialect = DIALECTS.get(cycle.layout.id)
     traced = dialect.slot if dialect is not None and dialect.folder_of_work else ""
     for slot in (traced, "kernel_details"):
@@ -175,7 +175,7 @@ def executions_of(cycle: Cycle) -> Executions | None:
 
 
 def step_of(start_ns: Sequence[int], edges_ns: Sequence[tuple[int, int]]) -> list[int | None]:
-    """Return the number of the step each time lies in, None for a time in none. Edges are in order and closed."""
+    """Return the number of the step that contains each time, None for a time in none. Edges are in order and closed."""
     from bisect import bisect_right
 
     starts = [start for start, _ in edges_ns]

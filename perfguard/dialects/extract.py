@@ -23,7 +23,7 @@ Fact = TypeVar("Fact", bound=FactFunction)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Registered:
     function: FactFunction
-    wanted: Callable[[Recording], bool]
+    is_needed: Callable[[Recording], bool]
 
 
 FACTS: dict[str, _Registered] = {}
@@ -33,11 +33,11 @@ def _always(recording: Recording) -> bool:
     return True
 
 
-def cycle_fact(*, wanted: Callable[[Recording], bool] = _always) -> Callable[[Fact], Fact]:
-    """Register a fact of a cycle; it is kept of the recordings for which it is `wanted` (their steps are not known to it)."""
+def cycle_fact(*, is_needed: Callable[[Recording], bool] = _always) -> Callable[[Fact], Fact]:
+    """Register a fact of a cycle; kept for recordings where `is_needed` (which does not see their steps)."""
 
     def register(function: Fact) -> Fact:
-        FACTS[function.__name__] = _Registered(function=function, wanted=wanted)
+        FACTS[function.__name__] = _Registered(function=function, is_needed=is_needed)
         return function
 
     return register
@@ -74,7 +74,7 @@ def extract_of(cycle: Cycle, recording: Recording, measurements: Any = None) -> 
     tables = [t for f in cycle.files for t in (f.content.table, *f.content.tables.values()) if t is not None]
     facts: dict[str, Hashable | None] = {}
     for name, one in FACTS.items():
-        if one.wanted(recording):
+        if one.is_needed(recording):
             facts[name] = one.function(cycle)
     return Extract(
         layout=cycle.layout.id,

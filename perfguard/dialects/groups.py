@@ -1,9 +1,9 @@
 """Groups: executions added up by operator, name, step and shapes, so that what is kept does not grow with their number.
 
 Rows are executions one by one. Their columns are `operator` (type or name that metrics speak of), `name` (the most precise
-name the profiler has), `step` (number inside the cycle, null when the execution lies in none), `start_ns`, `duration_ns`,
+name the profiler has), `step` (number inside the cycle, null if the execution is in none), `start_ns`, `duration_ns`,
 `self_ns` (without the operators inside it) and `shapes` (text, null where not recorded with the execution). One more may be
-there: `calls`, how many executions with these numbers a row stands for.
+there: `calls`, how many executions with these numbers a row represents.
 """
 
 from __future__ import annotations

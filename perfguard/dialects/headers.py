@@ -57,12 +57,12 @@ class HeadedQuery:
         """The tables that it needs."""
         return frozenset().union(*self.needs)
 
-    def is_asked(self, filled: set[str]) -> bool:
-        """Whether there is anything to ask it of."""
+    def has_rows(self, filled: set[str]) -> bool:
+        """Whether its tables have rows."""
         return all(any(one in filled or is_of_a_slot(one) for one in tables) for tables in self.needs)
 
     def is_for(self, cycle: Cycle) -> bool:
-        """Whether it is asked of a cycle."""
+        """Whether it runs for a cycle."""
         is_of_layout = not self.layouts or cycle.layout.id in self.layouts
         return is_of_layout and self.files <= cycle.artifacts.keys() and self._are_read(cycle)
 

@@ -69,7 +69,7 @@ def listed(rows: pl.DataFrame, source: Source, requested: Requested) -> Listed:
     steps = () if source.on_device else tuple(sorted((step.start_ns, step.end_ns) for step in requested.steps))
     edges = steps
     if edges and rows.height and (rows["start_ns"].max() or 0) < edges[0][0] // 2:  # type: ignore[operator]
-        # MindSpore 2.0 counts from the start of the machine: its times join with nobody's.
+        # MindSpore 2.0 counts from the start of the machine: its times match those of no other file.
         edges = ()
     places = pl.Series("step", step_of(rows["start_ns"].to_list(), edges), dtype=pl.Int64)
     asked_for = None if source.on_device else requested.active

@@ -1,6 +1,6 @@
 -- Macros for the queries of all dialects.
 
-create macro word(wanted) as (select text from words where number = wanted);
+create macro word(code) as (select text from words where number = code);
 
 -- A number as far as it is one: those that readers took for the largest are not known.
 create macro known(number) as case when abs(number) < 1000000000000000000 then number end;

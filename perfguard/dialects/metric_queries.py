@@ -74,7 +74,7 @@ def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
         if not requested:
             continue
         batch.keep(query.names)
-        if not query.is_asked(batch.filled):
+        if not query.has_rows(batch.filled):
             continue
         for cycle, subject, *values in batch.execute(query.query):
             for (metric, digits), value in zip(query.metrics.items(), values, strict=True):

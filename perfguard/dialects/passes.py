@@ -1,7 +1,7 @@
-"""A pass: one step of MindSpore's compiler, as the name of the file tells it that was saved after the step.
+"""A pass: one step of MindSpore's compiler, read from the name of the file that was saved after it.
 
 Every file ends in a number that counts all files of a process, from 0000 on; before it stand the name of the pass, and
-numbers that say how often it ran or for which graph: `21_validate_0076.ir`, `opt_pass_2_opt_a_0016.ir`,
+numbers for the number of its run or of its graph: `21_validate_0076.ir`, `opt_pass_2_opt_a_0016.ir`,
 `graph_build_0_0094.ir`. Those numbers are no part of what a pass is called here: they move with every node that is added.
 Source: names of 17 000 files of MindSpore 2.0, 2.7, 2.8, 2.9 and 2.10 at levels 1 to 3; DumpIR in the compiler's sources.
 """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The folders whose queries are asked of a layout, and the slot of its trace, if it has one."""
+    """The folders whose queries run for a layout, and the slot of its trace, if it has one."""
 
     folders: tuple[str, ...]
     #: Empty: its trace, if it has one, is read whole.
@@ -37,7 +37,7 @@ class Dialect:
         return next((folder for folder in self.folders if sql(folder, WORK[-1])), "")
 
     @property
-    def wanted(self) -> Mapping[str, tuple[str, ...]]:
+    def arguments(self) -> Mapping[str, tuple[str, ...]]:
         """Arguments that are read though no schema names them, by kind of event."""
         return OF_TORCH if self.kind is None else {**OF_VIEW, "X": (*OF_VIEW["X"], self.kind)}
 
@@ -94,15 +94,15 @@ def sql(folder: str, name: str) -> str:
 @cache
 def definitions(ids: frozenset[str]) -> Definitions:
     """Return what the queries of some layouts need: macros, the views of their folders, and the tables that these name."""
-    wanted = dict.fromkeys(folder for layout in sorted(ids) for folder in folders_of(layout))
+    needed = dict.fromkeys(folder for layout in sorted(ids) for folder in folders_of(layout))
     # What all of them have in common is a view of this one.
-    wanted = {"torch": None, **wanted}
+    needed = {"torch": None, **needed}
     views = {"macros": f"{_MACROS}\n{_read('macros.sql')}"}
-    for folder in wanted:
+    for folder in needed:
         views[folder] = sql(folder, "views")
         if folder == "torch":
             views["coverage"] = _read("coverage.sql")
-    tables = {**TABLES, **_slot_tables(frozenset(wanted), ids)}
+    tables = {**TABLES, **_slot_tables(frozenset(needed), ids)}
     return Definitions(
         tables=tables, views={name: _with_tables(text) for name, text in views.items()}, kept=_kept(views)
     )
@@ -114,7 +114,7 @@ def all_definitions() -> Definitions:
 
 
 def _with_tables(text: str) -> str:
-    """Return statements with a table behind each view that fills one: several queries name it, and it is asked once a batch."""
+    """Return statements with a table behind each view that fills one: several queries name it, and it runs once a batch."""
     return _FILL.sub(r"\g<0>\ncreate table if not exists \1 as from fill_\1 limit 0;", text)
 
 
@@ -134,9 +134,9 @@ def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mapping[str, str]]:
+def _slot_tables(needed: frozenset[str], ids: frozenset[str]) -> dict[str, Mapping[str, str]]:
     """Return the tables for the slots of these layouts, and those that the queries of the folders name."""
-    texts = (sql(folder, name) for folder in wanted for name in ("views", "checks", "metrics"))
+    texts = (sql(folder, name) for folder in needed for name in ("views", "checks", "metrics"))
     named = {word for text in texts for word in re.findall(r"\w+", text)}
     read = named | {slot_of_parts(word) for word in named}
     databases = any(word.startswith(DATABASE) for word in named)
@@ -150,7 +150,7 @@ def _slot_tables(wanted: frozenset[str], ids: frozenset[str]) -> dict[str, Mappi
 
 
 def folders_of(layout: str) -> tuple[str, ...]:
-    """Return the folders whose queries are asked of a layout."""
+    """Return the folders whose queries run for a layout."""
     return DIALECTS[layout].folders if layout in DIALECTS else ()
 
 

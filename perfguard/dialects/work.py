@@ -29,7 +29,7 @@ from perfguard.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
-#: The sums of so many steps are asked for together.
+#: The sums of so many steps are queried together.
 STEPS_AT_ONCE = 4096
 
 
@@ -140,7 +140,7 @@ def _groups(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, pl.DataFrame]
     """Return executions added up by operator and step, as `groups.aggregated` has them."""
     import polars as pl
 
-    # What a query returns lies in the memory of the tables as a whole.
+    # The result of a query is in memory as a whole.
     steps = max(map(len, edges.values()))
     wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
     wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
@@ -166,25 +166,25 @@ def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     shapes = {}
     for cycle, rows in found.items():
         texts = torch_shapes(_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows())
-        told = rows.select("operator", "name", pl.Series("shapes", texts, dtype=pl.String), "calls").drop_nulls(
+        recorded = rows.select("operator", "name", pl.Series("shapes", texts, dtype=pl.String), "calls").drop_nulls(
             "shapes"
         )
-        shapes[cycle] = _added_up(told)
+        shapes[cycle] = _added_up(recorded)
     return shapes
 
 
-def _added_up(told: pl.DataFrame) -> pl.DataFrame:
+def _added_up(recorded: pl.DataFrame) -> pl.DataFrame:
     """Add up the calls of arguments that are worded alike, in the order of the first ones."""
     import polars as pl
 
     # By numbers: of half a million texts that takes a third of the memory.
     words = Words()
-    pairs = told["name"].to_numpy() << 32 | words.numbers(told["shapes"], told.height)
+    pairs = recorded["name"].to_numpy() << 32 | words.numbers(recorded["shapes"], recorded.height)
     _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
     calls = np.zeros(len(first), np.int64)
-    np.add.at(calls, group, told["calls"].to_numpy())
+    np.add.at(calls, group, recorded["calls"].to_numpy())
     order = np.argsort(first)
-    firsts: pl.DataFrame = told[first[order]]
+    firsts: pl.DataFrame = recorded[first[order]]
     return firsts.select("operator", "shapes", calls=pl.Series(calls[order]))
 
 

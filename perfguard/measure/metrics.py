@@ -169,9 +169,7 @@ _GRAPHS = (
         "graphs",
         "How many graphs were built for the device: one a compilation, and one more for each branch or loop.",
     ),
-    _same(
-        "graph_operators", "operators", "How often an operator stands in the final graphs, added up over all of them."
-    ),
+    _same("graph_operators", "operators", "How often an operator occurs in all final graphs together."),
 )
 
 _PIPELINE = (

@@ -42,7 +42,7 @@ select 1
         "It goes on in the next line.", Severity.ERROR, "perf/checks.sql:12",
     )  # fmt: skip
     assert second.message_of({"step": 1, "number": 2.25}) == "1 of 2.2"
-    assert [first.is_asked(filled) for filled in ({"steps", "instants"}, {"steps"}, {"spans"})] == [True, False, False]
+    assert [first.has_rows(filled) for filled in ({"steps", "instants"}, {"steps"}, {"spans"})] == [True, False, False]
     assert parsed("select 1", "empty.sql") == ()
 
 

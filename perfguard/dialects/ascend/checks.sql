@@ -64,7 +64,7 @@ having min(abs(drawn_ns - listed_ns)) > 2
 -- needs: view_spans
 -- files: kernel_details
 -- about: Every kernel on the Ascend Hardware lanes of the trace is a row of kernel_details, by name and start. A warning: it holds
---   on two real ranks of torch_npu level 1, and nobody documents it.
+--   on two real ranks of torch_npu level 1, and it is documented nowhere.
 -- tolerance: 1 ns
 -- message: {name} at {start_us:.3f} us is not in kernel_details
 with hardware as (
@@ -219,7 +219,7 @@ where start_ns < before_ns
 -- severity: warning
 -- needs: kernels
 -- in: kernel_details
--- about: A kernel that ran takes time. No real file has a duration of 0, and nobody says that there is none.
+-- about: A kernel that ran takes time. No real file has a duration of 0, and no document excludes it.
 -- message: {name} lasts 0 us: a kernel that ran takes time
 select cycle, row, word(name) as name from kernels where duration_ns = 0
 
@@ -247,7 +247,7 @@ from wait_factors
 
 -- check: kernels_wait_for_the_one_before
 -- about: Wait Time <= the gap since the kernel before it on the device ended, and = where the table is whole. A kernel that was left
---   out (it belongs to no step) takes the gap before it with it, so a shorter wait is only told where nine rows in ten wait for the
+--   out (it belongs to no step) takes the gap before it with it, so a shorter wait is only reported where nine rows in ten wait for the
 --   whole gap; and none where more than one in ten waits longer, since then it is another convention.
 -- tolerance: 0.3 us: three decimals of a us, printed of a float that holds a quarter of one
 -- source: torch_npu level 1, real output, both ranks
@@ -307,7 +307,7 @@ select cycle, wrong, known from task_counts where 2 * wrong > known
 -- about: The same of single tasks. A warning: their numbers wrap around.
 -- message: task {task} of stream {stream} is {name} here, {kernel} in kernel_details.csv
 select cycle, row, task, stream, name, kernel
-from told_tasks join task_counts using (cycle)
+from task_tracks join task_counts using (cycle)
 where is_known and not is_met and 2 * wrong <= known
 
 -- check: cached_tasks_are_kernels
@@ -320,12 +320,12 @@ select cycle, rows from task_counts where lost = rows
 
 -- check: cached_tasks_are_kernels
 -- code: I101
--- about: Every row of l2_cache is a kernel. Kernels of other steps may be missing from kernel_details: not asked where fewer than nine
+-- about: Every row of l2_cache is a kernel. Kernels of other steps may be missing from kernel_details: not checked where fewer than nine
 --   in ten are there.
 -- source: torch_npu level 1, real output, both ranks
 -- message: task {task} of stream {stream} ({name}) is no kernel of kernel_details.csv
 select cycle, row, task, stream, name
-from told_tasks join task_counts using (cycle)
+from task_tracks join task_counts using (cycle)
 where not is_met and lost <= 0.1 * rows
 
 -- check: steps_of_the_tables_are_marked

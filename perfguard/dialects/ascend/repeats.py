@@ -47,7 +47,7 @@ def rows_alike(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ints]:
 
 
 def repeated_events(cycle: Cycle, alike: Ints) -> Iterator[Finding]:
-    """Say which events are there a second time, with all that is said of them, of the rows that are alike.
+    """Return findings for events that occur twice with all their arguments, among the rows that are alike.
 
     The trace is looked at once more for them. Raises `OSError` where the file is not what it was.
     """

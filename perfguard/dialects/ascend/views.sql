@@ -16,7 +16,7 @@ select cycle, row, substr(text, 14) as label, start_ns, duration_ns
 from view_spans join words on words.number = view_spans.name
 where starts_with(text, 'ProfilerStep#');
 
--- First and last start, without what CANN tells of a graph.
+-- First and last start, without events of CANN about a graph.
 create view ranges as
 select cycle, min(start_ns) as first_ns, max(start_ns) as last_ns
 from view_spans left join lanes using (cycle, thread)
@@ -46,7 +46,7 @@ where category = number_of('cpu_op')
   and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'))
 group by cycle, view_spans.name;
 
--- Calls of CANN by name, without what stands before @: durations in ns, extremes in us, variance in us^2.
+-- Calls of CANN by name, without the part before @: durations in ns, extremes in us, variance in us^2.
 create view fill_cann_sums as
 select cycle, regexp_extract(word(view_spans.name), '[^@]*$') as name, count(*) as count, coalesce(within(sum(duration_ns)), 0) as lasts,
   min(duration_ns) / 1000 as least_drawn, max(duration_ns) / 1000 as most_drawn, var_pop(duration_ns / 1000) as spread_drawn
@@ -203,7 +203,7 @@ from (
 where is_another_unit(factors, usual);
 
 -- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there.
-create view fill_told_tasks as
+create view fill_task_tracks as
 with tasks as (
   select cycle, row, stream_id as stream, task_id as task, op_name as text from l2_cache
   where cycle in (select distinct cycle from kernels where stream is not null and task is not null)),
@@ -219,5 +219,5 @@ group by tasks.cycle, row, tasks.stream, tasks.task;
 create view fill_task_counts as
 select cycle, count(*) as rows, count(*) filter (is_known) as known, count(*) filter (is_known and not is_met) as wrong,
   count(*) filter (not is_met) as lost
-from told_tasks
+from task_tracks
 group by cycle;

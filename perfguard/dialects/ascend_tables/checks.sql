@@ -177,8 +177,8 @@ select cycle, row, component, bytes as here, there from sums where is_sum and is
 -- each: kind = ; active_
 -- about: Duration = Release - Allocation, Active Duration = Active Release - Allocation.
 -- tolerance: 0.5 us (0.35 seen): old files print UNIX times as float64 with one decimal, durations are of the numbers before that
--- message: {name}: {kind}duration is {told_us:.9g} us, from the allocation to the {kind}release it is {life_us:.9g} us
-select cycle, row, name, {kind}duration_ns / 1000 as told_us, ({kind}release_time_ns - allocation_time_ns) / 1000 as life_us
+-- message: {name}: {kind}duration is {reported_us:.9g} us, from the allocation to the {kind}release it is {life_us:.9g} us
+select cycle, row, name, {kind}duration_ns / 1000 as reported_us, ({kind}release_time_ns - allocation_time_ns) / 1000 as life_us
 from operator_memory where abs({kind}duration_ns - ({kind}release_time_ns - allocation_time_ns)) > 500
 
 -- check: blocks_live_as_long_as_they_say
@@ -249,7 +249,7 @@ having min(greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) >
 -- in: memory_record
 -- each: side = Allocation; Release
 -- about: Record and operators end together: no allocation, no release comes behind the last row. Versions of 2023 print other moments:
---   not asked where fewer than one in five is in the record.
+--   not checked where fewer than one in five is in the record.
 -- source: 184 allocations and 160 releases of both real ranks of torch_npu level 1
 -- message: it ends before {after} of {rows} times of {side} in operator_memory.csv
 with ended as (select cycle, max(at_ns) as last_ns from moments group by cycle)
@@ -306,8 +306,8 @@ having count(*) filter (here.device_type = there.device_type) = 0
 -- about: task_time = task_stop - task_start.
 -- tolerance: 0.002 us
 -- source: CANN documents of task_time; no real sample was found
--- message: task_time is {told_us:g} us, from start to stop it is {lasts_us:g} us
-select cycle, row, task_time_ns / 1000 as told_us, (task_stop_ns - task_start_ns) / 1000 as lasts_us
+-- message: task_time is {reported_us:g} us, from start to stop it is {lasts_us:g} us
+select cycle, row, task_time_ns / 1000 as reported_us, (task_stop_ns - task_start_ns) / 1000 as lasts_us
 from task_time where abs(task_stop_ns - task_start_ns - task_time_ns) > 2
 
 -- check: least_average_and_most_are_in_order
@@ -343,7 +343,7 @@ from detailed_operators where here = there and abs(here_ns - there_ns) > 10 * he
 -- layouts: pt-npu, ms-2.5+, ms-2.3
 -- needs: api_statistic, trace_view
 -- in: api_statistic
--- about: Count of an API is how many events it has in the process CANN of the trace (`name`, or `what@name`). Not asked where more than
+-- about: Count of an API is how many events it has in the process CANN of the trace (`name`, or `what@name`). Not checked where more than
 --   one in ten differs.
 -- message: {name}: {here} calls here, {there} events in trace_view.json
 select cycle, name, here, there from drawn_calls where here <> there
@@ -359,10 +359,10 @@ from drawn_calls where here = there and abs(here_ns - there_ns) > 10 * here
 -- code: I105
 -- each: column, value, there, tolerance = Min(us), min_ns / 1000, least_drawn, 0.01; Max(us), max_ns / 1000, most_drawn, 0.01;
 --   Variance, variance, spread_drawn, 0.02 + 0.005 * spread_drawn
--- about: Min, Max and Variance (of all, not of a sample) are those of its events. Not asked of an API of several levels.
+-- about: Min, Max and Variance (of all, not of a sample) are those of its events. Not checked for an API of several levels.
 -- tolerance: 0.01 us; of the variance 0.5 %
--- message: {name}: {column} is {told:g}, its events in trace_view.json have {drawn_value:.6g}
-select calls.cycle, calls.row, api_name as name, {value} as told, {there} as drawn_value
+-- message: {name}: {column} is {reported:g}, its events in trace_view.json have {drawn_value:.6g}
+select calls.cycle, calls.row, api_name as name, {value} as reported, {there} as drawn_value
 from (select *, count(*) over (partition by cycle, api_name) as levels from api_statistic) as calls
 join drawn_calls as drawn on drawn.cycle = calls.cycle and drawn.name = calls.api_name
 where levels = 1 and drawn.here = drawn.there and abs({value} - {there}) > {tolerance}
@@ -373,7 +373,7 @@ where levels = 1 and drawn.here = drawn.there and abs({value} - {there}) > {tole
 -- needs: communication_operations, communication_kernels
 -- files: kernel_details
 -- in: communication_operations
--- about: Where most names are in one of the two files only, nothing tells what is missing: it is said once. Two old directories were
+-- about: Where most names are in one of the two files only, it is unknown what is missing: one finding reports it. Two old directories were
 --   cut by hand.
 -- message: {here} operations here, {there} in kernel_details.csv, of which {common} have the same name: one of the two was cut, or is of
 --   another run
@@ -416,21 +416,21 @@ group by cycle
 -- code: I113
 -- needs: kernel_details, {table}
 -- in: {table}
--- each: table, reach_ns, told = npu_module_mem, 30::bigint * 86400000000000, far < samples;
+-- each: table, reach_ns, reported = npu_module_mem, 30::bigint * 86400000000000, far < samples;
 --   cpu_ms_memory_record, 3600000000000, far = samples
 -- about: Memory samples lie around the kernels: another unit is years away, another run usually more than an hour. Some modules are
---   sampled when a driver starts; that none of them is near is said by files_are_of_one_run. A record goes on from cycle to cycle, so
---   only that none of it is near tells of another run.
+--   sampled when a driver starts; files_are_of_one_run reports it if none of them is near. A record continues from cycle to cycle,
+--   so only a record without any near row is of another run.
 -- tolerance: 30 days for modules, an hour for records
 -- source: real output of torch_npu level 1, whose module samples begin 57 minutes before the first kernel; MindSpore 2.10
--- message: its time lies {apart_s:.6g} s from the first kernel
+-- message: its time is {apart_s:.6g} s from the first kernel
 with run as (select cycle, min(start_ns)::hugeint as first_ns, max(start_ns)::hugeint as last_ns from kernels group by cycle),
 sampled as (
   select cycle, row, abs(timestamp_ns - first_ns) / 1e9 as apart_s,
     timestamp_ns not between first_ns - {reach_ns} and last_ns + {reach_ns} as is_far
   from {table} join run using (cycle)),
 counts as (select cycle, count(*) as samples, count(*) filter (is_far) as far from sampled group by cycle)
-select cycle, row, apart_s from sampled join counts using (cycle) where is_far and {told}
+select cycle, row, apart_s from sampled join counts using (cycle) where is_far and {reported}
 
 -- check: the_collection_ends_with_the_run
 -- code: I113
@@ -455,21 +455,21 @@ where collection_time_end_ns > 0 and collection_time_end_ns - last_ns not betwee
 -- at: $.distributed_args.rank
 -- about: distributed_args.rank is the rank in profiler_info. Exact.
 -- source: torch_npu source: _metadata_manager.py; MindSpeed and MindFormers add distributed_args
--- message: it is of rank {rank}, but {name} is of rank {told}
-select cycle, split.rank, name, try_cast(rank_id as bigint) as told
+-- message: it is of rank {rank}, but {name} is of rank {stated}
+select cycle, split.rank, name, try_cast(rank_id as bigint) as stated
 from profiler_metadata_arguments as split
 join profiler_info_run using (cycle)
 join (from files where slot = 'profiler_info' and file = 0) as files using (cycle)
-where told >= 0 and split.rank <> told
+where stated >= 0 and split.rank <> stated
 
 -- check: metadata_is_of_the_rank
 -- needs: profiler_metadata_groups, profiler_info_run
 -- about: The rank is a member of each group, at the position that the group states. Exact.
--- message: group {communicator}: position {group_rank} of ranks {global_ranks} is not rank {told}
-select cycle, groups.row, '$.parallel_group_info' as path, communicator, group_rank, global_ranks, try_cast(rank_id as bigint) as told
+-- message: group {communicator}: position {group_rank} of ranks {global_ranks} is not rank {stated}
+select cycle, groups.row, '$.parallel_group_info' as path, communicator, group_rank, global_ranks, try_cast(rank_id as bigint) as stated
 from profiler_metadata_groups as groups join profiler_info_run using (cycle)
-where told >= 0 and group_rank is not null and (
-  group_rank < 0 or json_extract_string(global_ranks, '$[' || greatest(group_rank, 0) || ']') is distinct from told::varchar)
+where stated >= 0 and group_rank is not null and (
+  group_rank < 0 or json_extract_string(global_ranks, '$[' || greatest(group_rank, 0) || ']') is distinct from stated::varchar)
 
 -- check: step_times_are_the_lanes_of_the_trace
 -- code: I108
@@ -478,7 +478,7 @@ where told >= 0 and group_rank is not null and (
 -- in: step_trace_time
 -- each: lane, column = Computing, computing_ns; Communication, communication_ns; Communication(Not Overlapped), exposed_ns; Free, free_ns
 -- about: Computing, Communication, its not overlapped part and Free = the events of that name under Overlap Analysis, where the file has
---   one step of a device. Of several, what lies in no step is left out, so the steps may add up to less, never to more; MindSpore does so
+--   one step of a device. Of several, what is in no step is left out, so the steps may add up to less, never to more; MindSpore does so
 --   for one step too, unless no step is marked.
 -- tolerance: 2 ns for three printed decimals, and half a ns for each row of versions that print all
 -- source: torch_npu at levels 0, 1 and 2, real output; _trace_step_time_parser.py; MindSpore 2.10: ascend_step_trace_time_viewer.py
@@ -501,7 +501,7 @@ where here_ns - there_ns > 2 + 0.5 * rows + 1e-9 * there_ns
 -- in: {slot}
 -- each: slot = step_trace_time; kernel_details; communication
 -- about: ProfilerStep#N of the trace, Step of step_trace_time, Step Id of kernel_details and keys of communication agree. Exact. A
---   warning where steps are only missing, and nobody requested a number of steps: they may have run nothing on the device.
+--   warning where steps are only missing, and the caller requested no number of steps: they may have run nothing on the device.
 -- source: torch_npu at levels 0, 1 and 2, real output; Ascend/pytorch issue 167, where steps of the window were lost
 -- message: it has steps {steps}, but {name} has steps {expected}
 select cycle, steps, name, expected, if(is_wrong, 'error', 'warning') as severity from odd_steps where slot = '{slot}'
@@ -558,7 +558,7 @@ where cycle not in (
 -- tolerance: 10 s: host and device have clocks of their own, and a host runs ahead of its device; no run is restarted in less
 -- source: three real directories of torch_npu
 -- message: its times {how} {apart_s:.6g} s {which} those of {name}: it is of another run
-select cycle, if(is_told, 'reach', 'are') as how, apart_ns / 1e9 as apart_s, if(is_told, 'beyond', 'away from') as which, name,
+select cycle, if(is_stated, 'reach', 'are') as how, apart_ns / 1e9 as apart_s, if(is_stated, 'beyond', 'away from') as which, name,
   if(slot = 'npu_module_mem', 'warning', 'error') as severity
 from foreign_files where slot = '{slot}'
 

@@ -8,7 +8,7 @@ create macro average_is_off(average, count, total, below) as
 -- 0.002 MB: totals are binary fractions written in full, or rounded to three decimals.
 create macro is_other_size(here, there) as abs(here - there) > 2098;
 
--- Types of operators by device and core, as op_statistic counts them and as kernel_details has them. Devices are told apart where both
+-- Types of operators by device and core, as op_statistic counts them and as kernel_details has them. Devices are distinguished where both
 -- files name them. At level 0 every type is N/A, and there is nothing to compare.
 create view fill_counted_operators as
 with apart as (
@@ -79,26 +79,26 @@ where met >= rows / 5;
 
 -- Operators of the host by name: rows of operator_details, and events of the trace, steps excepted. Where both files have some.
 create view fill_detailed_operators as
-with told as (
+with listed as (
   select cycle, name, count(*) as here, within(sum(host_total_duration_ns)) as ns from operator_details
   where host_total_duration_ns is not null group by cycle, name)
-select coalesce(told.cycle, drawn.cycle) as cycle, coalesce(told.name, drawn.name) as name, coalesce(here, 0) as here,
+select coalesce(listed.cycle, drawn.cycle) as cycle, coalesce(listed.name, drawn.name) as name, coalesce(here, 0) as here,
   coalesce(count, 0) as there, coalesce(ns, 0) as here_ns, coalesce(lasts, 0) as there_ns
-from told full join host_operator_sums as drawn on drawn.cycle = told.cycle and drawn.name = told.name
-qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
-  and count(count) over (partition by coalesce(told.cycle, drawn.cycle)) > 0;
+from listed full join host_operator_sums as drawn on drawn.cycle = listed.cycle and drawn.name = listed.name
+qualify count(here) over (partition by coalesce(listed.cycle, drawn.cycle)) > 0
+  and count(count) over (partition by coalesce(listed.cycle, drawn.cycle)) > 0;
 
 -- Calls of CANN by name: api_statistic, and events of the trace. Where both files have some, and at least nine names in ten as many.
 create view fill_drawn_calls as
-with told as (
+with listed as (
   select cycle, api_name as name, within(sum(count)) as here, within(sum(time_ns)) as ns from api_statistic group by cycle, api_name)
-select coalesce(told.cycle, drawn.cycle) as cycle, coalesce(told.name, drawn.name) as name, coalesce(here, 0) as here,
+select coalesce(listed.cycle, drawn.cycle) as cycle, coalesce(listed.name, drawn.name) as name, coalesce(here, 0) as here,
   coalesce(count, 0) as there, coalesce(ns, 0) as here_ns, coalesce(lasts, 0) as there_ns, least_drawn, most_drawn, spread_drawn
-from told full join cann_sums as drawn on drawn.cycle = told.cycle and drawn.name = told.name
-qualify count(here) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
-  and count(count) over (partition by coalesce(told.cycle, drawn.cycle)) > 0
-  and count(*) filter (coalesce(here, 0) <> coalesce(count, 0)) over (partition by coalesce(told.cycle, drawn.cycle))
-    <= 0.1 * count(*) over (partition by coalesce(told.cycle, drawn.cycle));
+from listed full join cann_sums as drawn on drawn.cycle = listed.cycle and drawn.name = listed.name
+qualify count(here) over (partition by coalesce(listed.cycle, drawn.cycle)) > 0
+  and count(count) over (partition by coalesce(listed.cycle, drawn.cycle)) > 0
+  and count(*) filter (coalesce(here, 0) <> coalesce(count, 0)) over (partition by coalesce(listed.cycle, drawn.cycle))
+    <= 0.1 * count(*) over (partition by coalesce(listed.cycle, drawn.cycle));
 
 -- Operations of communication.json by name, without the group of ranks, with the kernels of the name: those that either file has.
 create view fill_communication_kernels as
@@ -119,7 +119,7 @@ select cycle, sum(here) as here, sum(there) as there, sum(least(here, there)) as
 -- was set, or the level is 0. MindSpore has step0 in communication.json where it does not tell steps apart, even if it does so
 -- elsewhere (a whole graph on the device).
 create view fill_named_steps as
-with told as (
+with listed as (
   select cycle, regexp_replace(step, '^step', '') as label from communication_steps)
 select distinct cycle, place, slot, name, known(step) as step
 from (
@@ -130,9 +130,9 @@ from (
   select cycle, 2, 'kernel_details', 'kernel_details.csv', step from kernels
   union all
   select cycle, 3, 'communication', 'communication.json', step_number(label)
-  from told
+  from listed
   where cycle in (
-    select cycle from cycles where layout = 'pt-npu' union all select cycle from told where step_number(label) <> 0))
+    select cycle from cycles where layout = 'pt-npu' union all select cycle from listed where step_number(label) <> 0))
 where known(step) is not null;
 
 -- Files that name other steps than the first that names any. A step that only the first one has may have run nothing on the device;
@@ -176,22 +176,22 @@ where first_ns is not null;
 -- Files whose times reach more than ten seconds beyond those that were profiled, as profiler_info says them: the end in UNIX ns,
 -- start and end on a monotonic clock. Both are read from clocks that drift apart with the machine's age: 28 s in 19 days on real output
 -- of torch_npu 2.10, which is one part in 20 000. Without them the kernels tell; a file may begin long before the first one (a graph is
--- compiled first) and end long after the last, so only one that lies wholly apart is of another run.
+-- compiled first) and end long after the last, so only one that is wholly apart is of another run.
 create view fill_foreign_files as
-with told as (
+with listed as (
   select cycle, collection_time_end_ns - (stop_ns - begin_ns) - begin_ns // 20000 as first_ns,
     collection_time_end_ns + begin_ns // 20000 as last_ns
   from (
     select *, monotonic_time_end_ns::hugeint as stop_ns, start_monotonic_ns::hugeint as begin_ns from profiler_info_run)
   where stop_ns >= begin_ns and collection_time_end_ns is not null),
 run as (
-  select told.*, true as is_told, name
-  from told join files using (cycle) where slot = 'profiler_info' and file = 0
+  select listed.*, true as is_stated, name
+  from listed join files using (cycle) where slot = 'profiler_info' and file = 0
   union all
   select cycle, first_ns, last_ns, false, 'kernel_details.csv'
-  from file_times where slot = 'kernel_details' and cycle not in (select cycle from told))
-select cycle, slot, is_told, name,
-  if(is_told, greatest(run.first_ns - times.first_ns, times.last_ns - run.last_ns),
+  from file_times where slot = 'kernel_details' and cycle not in (select cycle from listed))
+select cycle, slot, is_stated, name,
+  if(is_stated, greatest(run.first_ns - times.first_ns, times.last_ns - run.last_ns),
     greatest(run.first_ns - times.last_ns, times.first_ns - run.last_ns)) as apart_ns
 from file_times as times join run using (cycle)
 where apart_ns > 10000000000;
@@ -212,7 +212,7 @@ from (
 where cycle in (select cycle from lane_sums)
 group by cycle, device;
 
--- Cycles whose step_trace_time leaves out what lies in no step, though there is only one: MindSpore where steps are marked. Kernels of a
+-- Cycles whose step_trace_time leaves out what is in no step, though there is only one: MindSpore where steps are marked. Kernels of a
 -- graph (torchair) belong to no step, and torch_npu leaves out what ran before the first one that does.
 create view cut_steps as
 select cycle from cycles where layout <> 'pt-npu' and cycle in (select cycle from named_steps where slot = 'trace_view')

@@ -1,4 +1,4 @@
--- What must hold in a database and in the one of its analysis. Where nothing else is said, the source is a real database of
+-- What must hold in a database and in the one of its analysis. Unless a check names another, the source is a real database of
 -- torch_npu level 1 (msinsight test data): all of this holds for each of its rows.
 
 -- check: memory_of_the_database_adds_up
@@ -6,7 +6,7 @@
 -- needs: db_memory_record
 -- in: db_memory_record
 -- about: The records of a component on a device are in the order of their times. Exact.
--- message: its time lies {early_ns} ns before that of its component's previous row
+-- message: its time is {early_ns} ns before that of its component's previous row
 select cycle, row, before_ns - timestamp_ns as early_ns
 from (
   select cycle, row, timestamp_ns, lag(timestamp_ns) over (partition by cycle, component, device_id order by row) as before_ns
@@ -28,7 +28,7 @@ select cycle, row, {allocated} as allocated, {reserved} as reserved from {table}
 -- each: length, released = duration, release_time; active_duration, active_release_time
 -- needs: db_op_memory
 -- in: db_op_memory
--- about: Durations of a block are what lies between its times. Exact.
+-- about: Durations of a block are the difference of its times. Exact.
 -- message: {length} is {length_ns} ns, {released} - allocation_time is {life_ns} ns
 select cycle, row, {length}_ns as length_ns, {released}_ns - allocation_time_ns as life_ns
 from db_op_memory where {length}_ns <> {released}_ns - allocation_time_ns
@@ -225,7 +225,7 @@ group by cycle
 
 -- check: operations_are_made_of_their_tasks
 -- in: db_communication_op
--- about: An operation lasts from the start of its first task to the end of its last one. Exact; not asked where most begin elsewhere,
+-- about: An operation lasts from the start of its first task to the end of its last one. Exact; not checked where most begin elsewhere,
 --   since then it is another version.
 -- message: operation {op_id} lasts from {start_ns} to {end_ns} ns, its {tasks} tasks in COMMUNICATION_TASK_INFO from {first_ns} to
 --   {last_ns} ns
@@ -270,7 +270,7 @@ qualify row_number() over (partition by cycle, coalesce(step, ''), group_name, h
 -- about: An operation has its row in CommAnalyzerTime, by step, group and name. Exact.
 -- message: operation {operation} of group {group_name} in {step} has no row in CommAnalyzerTime
 select cycle, row, operation, group_name, coalesce(nullif(step, ''), 'no step') as step
-from (select cycle, row, coalesce(step, '') as step, group_name, {operation} as operation from {table}) as told
+from (select cycle, row, coalesce(step, '') as step, group_name, {operation} as operation from {table}) as reported
 anti join (select cycle, coalesce(step, '') as step, group_name, hccl_op_name as operation from db_comm_analyzer_time) as times
   using (cycle, step, group_name, operation)
 where operation not in ('', 'Total Op Info')
@@ -282,11 +282,11 @@ where operation not in ('', 'Total Op Info')
 --   there for each type that moved.
 -- tolerance: 1 byte and 1 ns, 1e-9 of it, and half of each for each row
 -- message: {kind}-total of group {group_name} in {step} is {size:.9g} MB in {time_ms:.9g} ms between devices, the operations in
---   CommAnalyzerBandwidth moved {told_mb:.9g} MB in {told_ms:.9g} ms
+--   CommAnalyzerBandwidth moved {reported_mb:.9g} MB in {reported_ms:.9g} ms
 select cycle, kind, group_name, step, size_total / 1e6 as size, time_total / 1e6 as time_ms,
-  size_told / 1e6 as told_mb, time_told / 1e6 as told_ms
+  size_reported / 1e6 as reported_mb, time_reported / 1e6 as reported_ms
 from moved_by_kind
-where abs(size_total - size_told) > 1 + 1e-9 * size_told + 0.5 * rows or abs(time_total - time_told) > 1 + 1e-9 * time_told + 0.5 * rows
+where abs(size_total - size_reported) > 1 + 1e-9 * size_reported + 0.5 * rows or abs(time_total - time_reported) > 1 + 1e-9 * time_reported + 0.5 * rows
 
 -- check: communication_of_the_database_is_what_ran
 -- code: I113
@@ -313,14 +313,14 @@ select cycle, row, name, elapse_ns / 1e6 as elapse_ms, lasts_ns / 1e6 as lasts_m
 from paired_operations where abs(elapse_ns::hugeint - lasts_ns) > 2.5 + 1e-9 * lasts_ns
 
 -- check: communication_of_the_database_is_what_ran
--- about: start_timestamp of an operation is startNs, told by another clock (21 us off for all four real operations).
+-- about: start_timestamp of an operation is startNs on another clock (21 us off for all four real operations).
 -- tolerance: 1 ms, and 1e-4 of the session: both clocks may drift
--- message: {name} starts at {told_us:.3f} us here, at {start_us:.3f} us in COMMUNICATION_OP
+-- message: {name} starts at {reported_us:.3f} us here, at {start_us:.3f} us in COMMUNICATION_OP
 with sessions as (
   select cycle, any_value(end_time_ns - start_time_ns) as session_ns from db_session_time_info group by cycle having count(*) = 1)
-select cycle, row, name, told_ns / 1000 as told_us, start_ns / 1000 as start_us
+select cycle, row, name, reported_ns / 1000 as reported_us, start_ns / 1000 as start_us
 from paired_operations left join sessions using (cycle)
-where abs(told_ns - start_ns) > 1000000 + coalesce(greatest(session_ns, 0), 0) // 10000
+where abs(reported_ns - start_ns) > 1000000 + coalesce(greatest(session_ns, 0), 0) // 10000
 
 -- check: communication_of_the_database_is_what_ran
 -- in: db_communication_op
@@ -328,7 +328,7 @@ where abs(told_ns - start_ns) > 1000000 + coalesce(greatest(session_ns, 0), 0) /
 --   a step, and in torch_npu where it begins further inside a step than the two clocks differ.
 -- message: operation {name} has no row in CommAnalyzerTime
 with clocks as (
-  select cycle, least(1000000, max(abs(told_ns - start_ns)) + 1000) as apart_ns from paired_operations group by cycle),
+  select cycle, least(1000000, max(abs(reported_ns - start_ns)) + 1000) as apart_ns from paired_operations group by cycle),
 spans as (
   select cycle, min(ran.start_ns)::hugeint as start_ns, max(ran.end_ns)::hugeint as end_ns
   from timed_operations join ran_operations as ran using (cycle, name)
@@ -409,17 +409,17 @@ where steps.start_ns <> marks.start_ns or steps.end_ns <> marks.end_ns
 -- needs: db_step_trace_time, db_task, db_compute_task_info, db_cann_api
 -- in: db_step_trace_time
 -- about: A row of StepTraceTime = lengths of what its tasks of COMPUTE_TASK_INFO and its collective operations cover. Its tasks are
---   those whose launch (CANN_API of type node) lies in the step's STEP_TIME; it reaches from the first of them to the end of the last
+--   those whose launch (CANN_API of type node) is in the step's STEP_TIME; it reaches from the first of them to the end of the last
 --   or of the step, and its operations of COMMUNICATION_OP begin in there. Overlapped counts once; free is what is left from the first
 --   to the last, stage all of that but receives; preparing is how long after the start of the step the first begins. Other versions
 --   of torch_npu take other tasks and operations: a row has to agree with one of them. Where most of it is off that is remarkable
---   only: so is the rule then, of a version that nobody has read.
+--   only: so is the rule then, of a version of which no real output is known.
 -- tolerance: 2 ns, and 1e-9 of it
 -- source: torch_npu: prof_db_parse/_trace_step_time_db_parser.py and _step_info_db_parser.py
--- message: {name} is {own_us:.9g} us, what ran {which} makes {told_us:.9g} us
-select cycle, row, name, own / 1000 as own_us, told / 1000 as told_us, coalesce('in step ' || nullif(step, ''), 'in all') as which,
+-- message: {name} is {own_us:.9g} us, what ran {which} makes {reported_us:.9g} us
+select cycle, row, name, own / 1000 as own_us, reported / 1000 as reported_us, coalesce('in step ' || nullif(step, ''), 'in all') as which,
   if(off <= 3, 'error', 'warning') as severity
-from compared_steps where is_off(own, told)
+from compared_steps where is_off(own, reported)
 
 -- check: spans_of_the_database_have_two_ends
 -- code: I106
@@ -546,7 +546,7 @@ select cycle from database_tables where name = 'TASK' and is_there and rows = 0
 -- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
 -- at: $.TASK
 -- when: npu
--- about: TASK is there where somebody says that the NPU was traced: a table without rows may not be written at all.
+-- about: TASK is there where a file says that the NPU was traced: a table without rows may not be written at all.
 -- message: the NPU was traced, and no task is here
 select cycle from database_tables where name = 'TASK' and not is_there
 

@@ -1,10 +1,10 @@
 -- What the tables of a database say together.
 
--- What an id of STRING_IDS stands for: the first text, where it has several.
+-- The text of an id of STRING_IDS: the first text, where it has several.
 create view fill_db_texts as
 select cycle, id, arg_min(value, row) as text from db_string_ids group by cycle, id;
 
-create macro text_of(wanted_cycle, wanted) as (select text from db_texts where cycle = wanted_cycle and id = wanted);
+create macro text_of(of_cycle, of_id) as (select text from db_texts where cycle = of_cycle and id = of_id);
 
 -- Tasks of COMPUTE_TASK_INFO of a database that has counters, of a kind of which some task has counters: how many it has (null:
 -- none), and how many there are in all tasks of its kind.
@@ -88,8 +88,8 @@ speeds as (
   from db_comm_analyzer_bandwidth where transport_type in ('RDMA', 'HCCS', 'PCIE', 'SIO')
   group by cycle, step, group_name, hccl_op_name, transport_type)
 select cycle, coalesce(step, '') as step, group_name, kind, count(*) as rows,
-  coalesce(sum(size_bytes) filter (is_total), 0) as size_total, coalesce(sum(size_bytes) filter (not is_total), 0) as size_told,
-  coalesce(sum(time_ns) filter (is_total), 0) as time_total, coalesce(sum(time_ns) filter (not is_total), 0) as time_told
+  coalesce(sum(size_bytes) filter (is_total), 0) as size_total, coalesce(sum(size_bytes) filter (not is_total), 0) as size_reported,
+  coalesce(sum(time_ns) filter (is_total), 0) as time_total, coalesce(sum(time_ns) filter (not is_total), 0) as time_reported
 from (from links where kind is not null union all from speeds)
 where cycle in (
   select cycle from db_comm_analyzer_matrix where regexp_matches(hccl_op_name, '-(top1|middle|bottom[123]|total)$'))
@@ -118,7 +118,7 @@ where rows = lost and cycle in (select cycle from db_communication_op);
 create view fill_paired_operations as
 with timed as (select * from timed_operations qualify count(*) over (partition by cycle, name) = 1),
 ran as (select * from ran_operations qualify count(*) over (partition by cycle, name) = 1)
-select cycle, timed.row, name, timed.start_ns as told_ns, elapse_ns, ran.start_ns, ran.end_ns - ran.start_ns as lasts_ns
+select cycle, timed.row, name, timed.start_ns as reported_ns, elapse_ns, ran.start_ns, ran.end_ns - ran.start_ns as lasts_ns
 from timed join ran using (cycle, name);
 
 -- Whether spans of a cycle cover no more than three times the time from the first start to the last end.
@@ -148,9 +148,9 @@ from (
   where number is not null)
 group by cycle, number having count(*) = 1;
 
--- Steps of torch_npu whose tasks can be told by their launches: those of STEP_TIME, and without a name all there is, where STEP_TIME
+-- Steps of torch_npu whose tasks can be found by their launches: those of STEP_TIME, and without a name all there is, where STEP_TIME
 -- has none or StepTraceTime a row without one.
-create view fill_told_steps as
+create view fill_reported_steps as
 with whole as (
   select cycle
   from database_tables
@@ -164,15 +164,15 @@ select cycle, '', null, null
 from whole
 where cycle not in (select cycle from recorded_steps) or cycle in (select cycle from db_step_trace_time where coalesce(step, '') = '');
 
--- What was launched by a call of CANN (of type node) that lies in a step; a row without a task for a step that launched nothing.
--- `begins_ns`, `ends_ns`: where the step lies on the device, from the first of these tasks to the end of the last one, or of the step.
+-- What was launched by a call of CANN (of type node) that is in a step; a row without a task for a step that launched nothing.
+-- `begins_ns`, `ends_ns`: where the step is on the device, from the first of these tasks to the end of the last one, or of the step.
 create view fill_launched_tasks as
 with launches as (
-  select distinct told_steps.cycle, step, told_steps.start_ns as marked_ns, told_steps.end_ns as until_ns, connection_id
-  from told_steps
+  select distinct reported_steps.cycle, step, reported_steps.start_ns as marked_ns, reported_steps.end_ns as until_ns, connection_id
+  from reported_steps
   left join (select cycle, start_ns, end_ns, connection_id from db_cann_api where type = 10000) as called
-    on called.cycle = told_steps.cycle and called.start_ns >= coalesce(told_steps.start_ns, 0)
-    and called.end_ns <= coalesce(told_steps.end_ns, 9223372036854775807))
+    on called.cycle = reported_steps.cycle and called.start_ns >= coalesce(reported_steps.start_ns, 0)
+    and called.end_ns <= coalesce(reported_steps.end_ns, 9223372036854775807))
 select launches.cycle, step, marked_ns, task.start_ns, task.end_ns, global_task_id,
   coalesce(min(task.start_ns) over steps, marked_ns, 0) as begins_ns,
   greatest(coalesce(max(task.end_ns) over steps, 0), coalesce(until_ns, 4611686018427387904)) as ends_ns
@@ -233,7 +233,8 @@ select cycle, step, version, busy_ns as computing, sent_ns as communication, who
   if(first_ns is null, null, least(first_ns, first_moving_ns) - marked_ns) as preparing
 from sums;
 
-create macro is_off(own, told) as coalesce(abs(own::hugeint - told) > 2 + 1e-9 * abs(told), false);
+create macro is_off(own, reported) as
+  coalesce(abs(own::hugeint - reported) > 2 + 1e-9 * abs(reported), false);
 
 -- Rows of StepTraceTime, column by column beside what ran, for the version that agrees best with the row; `off`: how many columns do
 -- not. Of databases of one device.
@@ -243,11 +244,11 @@ with steps as (
   from db_step_trace_time
   where cycle not in (select cycle from db_step_trace_time group by cycle having count(distinct coalesce(device_id, -2)) > 1))
 select cycle, row, step, off, unnest([
-    {'name': 'computing', 'own': computing_ns, 'told': computing},
-    {'name': 'communication', 'own': communication_ns, 'told': communication},
-    {'name': 'communication_not_overlapped', 'own': communication_not_overlapped_ns, 'told': exposed},
-    {'name': 'free', 'own': free_ns, 'told': free}, {'name': 'stage', 'own': stage_ns, 'told': stage},
-    {'name': 'bubble', 'own': bubble_ns, 'told': bubble}, {'name': 'preparing', 'own': preparing_ns, 'told': preparing}
+    {'name': 'computing', 'own': computing_ns, 'reported': computing},
+    {'name': 'communication', 'own': communication_ns, 'reported': communication},
+    {'name': 'communication_not_overlapped', 'own': communication_not_overlapped_ns, 'reported': exposed},
+    {'name': 'free', 'own': free_ns, 'reported': free}, {'name': 'stage', 'own': stage_ns, 'reported': stage},
+    {'name': 'bubble', 'own': bubble_ns, 'reported': bubble}, {'name': 'preparing', 'own': preparing_ns, 'reported': preparing}
   ], recursive := true)
 from (
   select *, is_off(computing_ns, computing)::integer + is_off(communication_ns, communication)::integer

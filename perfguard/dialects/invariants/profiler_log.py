@@ -50,7 +50,7 @@ def the_log_tells_of_a_whole_window(cycle: Cycle) -> Iterator[Finding]:
     directory that was finalised and never started (a warning: the other cycles are complete). Source: MindSpore 2.7 to 2.10:
     cpu_profiler.py, real output of runs that were killed, cut short, and empty.
     """
-    said = {
+    logged = {
         word
         for artifact in cycle.files
         if artifact.slot.name == "log" and isinstance(artifact.content.document, list)
@@ -60,10 +60,10 @@ def the_log_tells_of_a_whole_window(cycle: Cycle) -> Iterator[Finding]:
     }
     place = cycle.artifacts["log"].place
     is_empty = not any(artifact.slot.name != "log" for artifact in cycle.files)
-    if "start" in said and not said & {"stop", "finalize"}:
+    if "start" in logged and not logged & {"stop", "finalize"}:
         message = "the profiler started and never stopped: the process died in the window"
         yield Finding(code=Code.C110, place=place, message=message)
-    elif is_empty and "start" not in said:
+    elif is_empty and "start" not in logged:
         message = "the profiler was opened, but never started: the loop ended before the window began"
         yield Finding(code=Code.C103, severity=Severity.WARNING, place=place, message=message)
     elif is_empty:

@@ -227,7 +227,7 @@ def _has_several_ranks(recording: Recording) -> bool:
 Ran = tuple[int, tuple[tuple[str, int], ...]]
 
 
-@cycle_fact(wanted=_has_several_ranks)
+@cycle_fact(is_needed=_has_several_ranks)
 def ran_in_the_window(cycle: Cycle) -> Ran | None:
     """The number of steps, and the calls of every operator in them."""
     if cycle.executions is None:

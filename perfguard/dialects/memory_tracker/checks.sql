@@ -15,7 +15,7 @@ where time_stamp <= before
 -- code: I106
 -- needs: memory_block
 -- in: memory_block
--- about: end_time_stamp > start_time_stamp, except -1, which stands for a block inside another.
+-- about: end_time_stamp > start_time_stamp, except -1, for a block inside another.
 -- source: MindSpore 2.4 to 2.6: mem_tracker.cc
 -- message: block {device_addr} is released at {end_time_stamp}, allocated at {start_time_stamp}
 select cycle, file, row, device_addr, end_time_stamp, start_time_stamp

@@ -6,7 +6,7 @@
 -- in: pipeline_profiling_operators
 -- at: $.op_info
 -- about: Ids are unique.
--- message: op_id {op_id} stands for {count} operators
+-- message: op_id {op_id} is the number of {count} operators
 select cycle, op_id, count(*) as count from pipeline_profiling_operators group by cycle, op_id having count(*) > 1
 
 -- check: the_pipeline_is_a_tree
@@ -114,7 +114,7 @@ from memory_samples where block = 'process_memory_info' and (proportional > resi
 -- severity: warning
 -- needs: minddata_cpu_utilization_operators, pipeline_profiling_operators
 -- in: minddata_cpu_utilization_operators
--- about: Every operator with CPU samples is in the pipeline; -1 stands for what belongs to none. MindSpore keeps the file of an earlier
+-- about: Every operator with CPU samples is in the pipeline; -1 is for samples of no operator. MindSpore keeps the file of an earlier
 --   pipeline when a second one is profiled, and says so itself.
 -- message: operator {op_id} is not in pipeline_profiling
 select cycle, row, path || '.op_id' as path, op_id from minddata_cpu_utilization_operators
@@ -183,8 +183,8 @@ select cycle, row, op_id from pipeline_pairs where is_of_one_run and number_ther
 -- each: key, here, there = op_type, op_type, type_there; num_workers, num_workers, workers_there;
 --   sample_interval, interval, interval_there; output_queue_size, sizes, sizes_there; output_queue_length, length, length_there
 -- about: Every row repeats what the document says of the operator. Exact.
--- message: operator {op_id}: {key} {said} here, {said_there} in pipeline_profiling
-select cycle, row, op_id, shown({here}::varchar) as said, shown({there}::varchar) as said_there
+-- message: operator {op_id}: {key} {value} here, {documented} in pipeline_profiling
+select cycle, row, op_id, shown({here}::varchar) as value, shown({there}::varchar) as documented
 from pipeline_pairs where is_of_one_run and number_there is not null and {here} is distinct from {there}
 
 -- check: the_raw_table_is_the_pipeline
@@ -208,8 +208,8 @@ select cycle, row, op_id from pipeline_rows where number > 1
 -- check: parents_and_children_of_a_pipeline_agree
 -- code: I111
 -- about: The root, 0, has no parent, and every other operator has one.
--- message: operator {op_id} has {said}
-select cycle, row, op_id, coalesce('the parent ' || parent_id, 'no parent') as said
+-- message: operator {op_id} has {parent}
+select cycle, row, op_id, coalesce('the parent ' || parent_id, 'no parent') as parent
 from pipeline_rows where (parent_id is null) <> (op_id = 0)
 
 -- check: parents_and_children_of_a_pipeline_agree
@@ -372,11 +372,11 @@ where abs(share_per_worker::double - expected::double) > 0.0051
 -- needs: minddata_pipeline_summary_json_summary, minddata_pipeline_summary_csv_summary
 -- in: minddata_pipeline_summary_csv_summary
 -- about: Both forms have the same keys and values; only the order of keys may differ. Exact.
--- message: {key}: {said} here, {said_there} in minddata_pipeline_summary_json
+-- message: {key}: {value} here, {documented} in minddata_pipeline_summary_json
 with here as (from summary_lists where form = 'minddata_pipeline_summary_csv_summary'),
 there as (from summary_lists where form = 'minddata_pipeline_summary_json_summary')
-select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.key, there.key) as key, shown(here.list) as said,
-  shown(there.list) as said_there
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.key, there.key) as key, shown(here.list) as value,
+  shown(there.list) as documented
 from here full join there on there.cycle = here.cycle and there.key = here.key
 where numbers_as_such(here.list) is distinct from numbers_as_such(there.list)
 
@@ -415,11 +415,11 @@ where '{code}' = 'I111' and here is distinct from there::varchar
 -- about: Mean times are those of all batches but the first; -1 where there are none.
 -- tolerance: 0.00051 ms: three decimals
 -- source: minddata_analyzer.py (2.0), ms_minddata_viewer.py (2.10)
--- message: {said} ms here, the batches in {slot} give {mean_ms:.3f} ms
-select cycle, '$.' || key || '[0]' as path, said, mean_ms
-from (select cycle, key, (list::json::varchar[])[1] as said from summary_lists where form = 'minddata_pipeline_summary_json_summary')
+-- message: {reported} ms here, the batches in {slot} give {mean_ms:.3f} ms
+select cycle, '$.' || key || '[0]' as path, reported, mean_ms
+from (select cycle, key, (list::json::varchar[])[1] as reported from summary_lists where form = 'minddata_pipeline_summary_json_summary')
 join batch_means using (cycle, key)
-where slot = '{slot}' and abs(said::double - mean_ms) > 0.00051
+where slot = '{slot}' and abs(reported::double - mean_ms) > 0.00051
   and cycle in (select cycle from minddata_pipeline_summary_json_summary where per_pipeline_time is not null)
 
 -- check: waits_of_the_device_are_in_order

@@ -179,7 +179,7 @@ where timestamp_ns < before_ns
 -- code: I107
 -- needs: cpu_ms_memory_record
 -- in: cpu_ms_memory_record
--- about: Total Allocated <= Total Reserved. Not asked where nothing was ever reserved: MindSpore 2.10 beside MindFormers, whose
+-- about: Total Allocated <= Total Reserved. Not checked where nothing was ever reserved: MindSpore 2.10 beside MindFormers, whose
 --   allocator reserves nothing ahead.
 -- source: MindSpore 2.10, real output
 -- message: {allocated} bytes are allocated, only {reserved} are reserved
@@ -211,7 +211,7 @@ where allocated <> active and allocated % 512 = 0 and total_reserved_bytes % 512
 -- code: I113
 -- needs: cpu_ms_memory_record, cpu_op_execute_timestamp
 -- in: cpu_ms_memory_record
--- about: Some record lies within a second of the executions, or the file is of another run. It may begin long before: MindSpore 2.10
+-- about: Some record is within a second of the executions, or the file is of another run. It may begin long before: MindSpore 2.10
 --   writes the records of earlier cycles once more. Compared only where both files tell UNIX time (from 1e18 ns on, which is 2001).
 -- tolerance: 1 s
 -- source: MindSpore 2.10, real output

@@ -21,7 +21,7 @@ from step_parts where abs(here_ns - there_ns) > if(cycle in (from cycles_up_to_2
 -- each: layouts, slack_ns = ms-1.x, 0; ms-2.0 ms-2.1 ms-2.3, 50
 -- needs: step_trace_raw_communication
 -- in: step_trace_raw
--- about: A communication operator of a step lasts from its start_point to its end_point. Not asked of the average row.
+-- about: A communication operator of a step lasts from its start_point to its end_point. Not checked for the average row.
 -- tolerance: none up to 2.0, 5 ticks of 10 ns since 2.1
 -- source: MindSpore 2.0: step_trace_parser.py; MindSpore 2.1: ascend_steptrace_generator.py; real output (up to 350 operators a step)
 -- message: step {step}: {name} lasts {here_ns} ns, but it is {there_ns} ns from its start to its end
@@ -245,7 +245,7 @@ where time > 1
 -- code: I101
 -- needs: aicore_intermediate_detail, framework_raw
 -- in: aicore_intermediate_detail
--- about: Every operator of aicore_intermediate_detail is in framework_raw. Not asked where the type table has a blank type: then
+-- about: Every operator of aicore_intermediate_detail is in framework_raw. Not checked where the type table has a blank type: then
 --   MindSpore 2.0 itself says that it missed some.
 -- source: MindSpore 2.0: integrator.py; MindSpore 2.1: ascend_op_generator.py; real output of 1.x
 -- message: {name}: it ran, but it is not in framework_raw
@@ -461,7 +461,7 @@ where abs(here_ns - there_ns) > 0.00002 * there_ns + 0.5 * (operators + 1)
 -- needs: {table}
 -- in: {table}
 -- each: table, total = gpu_op_type_info, total_time; gpu_op_detail_info, op_total_time
--- about: total_proportion = the total of a row / the sum of all. In percent, or as a fraction: nobody had a real file.
+-- about: total_proportion = the total of a row / the sum of all. In percent, or as a fraction: no real file was at hand.
 -- tolerance: 2e-5 of the whole (six digits are printed), and what times in whole ns cost
 -- source: MindSpore 2.0: gpu_data_saver.cc, data_saver.cc
 -- message: total_proportion is {share:g}, {total_ns} of {sum_ns} ns is {expected:g}
@@ -559,7 +559,7 @@ where abs(total_time_ns - there_ns) > 1 + 0.5 * count + 0.000001 * greatest(tota
 -- each: key, column, total, decimals = cube_FLOPs, cube_mflop, sum, 0.0001; vec_FLOPs, vector_mflop, sum, 0.0001;
 --   FLOPs, operations_mflop, sum, 0.001; FLOPS, rate_gflop_per_s, avg, 0.001
 -- about: FLOPs of the summary are the sum over the operators; before 2.0 its FLOPS is the mean of their rates. From 2.1 on it has a cube and
---   a vector unit, whose rates are not derived: they were divided by the time of all once more. Not asked of 2.0, whose sums no source
+--   a vector unit, whose rates are not derived: they were divided by the time of all once more. Not checked for 2.0, whose sums no source
 --   was at hand of.
 -- tolerance: four decimals (three before 2.0), and a millionth
 -- source: MindSpore 1.9: flops_parser.py; MindSpore 2.1: ascend_flops_generator.py
@@ -601,7 +601,7 @@ select cycle, row, path, occurrences, times, shapes, usual
 from dynamic_operators where occurrences <> usual or times <> usual or shapes <> usual
 
 -- check: every_execution_has_its_time_and_shape
--- about: An operator stands under its type, the text before the first `-`.
+-- about: An operator is listed under its type, the text before the first `-`.
 -- message: it is no operator of type {type}
 select cycle, row, path, type from dynamic_operators where split_part(name, '-', 1) <> type
 
@@ -700,16 +700,16 @@ qualify row_number() over (partition by cycle, optype_name order by row) > 1
 -- about: Time and number of calls of a type are those in aicore_intermediate_type. Silent where more than one type in ten differs: later
 --   versions may count otherwise.
 -- tolerance: relative 1e-4 (six significant digits, or a 32-bit float's own); 1 ns
--- message: {type}: {column} is {here}, but {there} in aicore_intermediate_type is {there_told}
+-- message: {type}: {column} is {here}, but {there} in aicore_intermediate_type is {there_reported}
 with listed as (
   select cycle, type, arg_min(coalesce(total_time_ns, execution_time_ns), row) as time_ns,
     arg_min(execution_frequency, row) as execution_frequency
   from aicore_intermediate_type group by cycle, type),
 compared as (
-  select listed.cycle, listed.type, {column} as here, {there} as there_told,
-    coalesce(abs(here - there_told) > {rounding} + 1e-4 * there_told, false) as is_off
+  select listed.cycle, listed.type, {column} as here, {there} as there_reported,
+    coalesce(abs(here - there_reported) > {rounding} + 1e-4 * there_reported, false) as is_off
   from output_op_compute_time_detail_types as types join listed on listed.cycle = types.cycle and listed.type = types.optype_name)
-select cycle, type, here, there_told
+select cycle, type, here, there_reported
 from compared
 where is_off
   and cycle in (from compared select cycle group by cycle having count(*) filter (is_off) <= greatest(1, 0.1 * count(*)))

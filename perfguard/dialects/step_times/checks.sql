@@ -7,7 +7,7 @@
 -- each: check, table, rows = step_times_add_up, step_trace_time, rank_steps;
 --   cluster_step_times_add_up, cluster_step_trace_time, (from cluster_ranks where place = 'cluster_step_trace_time');
 --   cluster_step_times_add_up, db_cluster_step_trace_time, (from cluster_ranks where place = 'db_cluster_step_trace_time')
--- about: Overlapped = Communication - Communication(Not Overlapped). Rows of a stage are maxima, and are not asked.
+-- about: Overlapped = Communication - Communication(Not Overlapped). Rows of a stage are maxima, and are not checked.
 -- tolerance: 2 ns for three printed decimals, two more for versions that print all
 -- message: step {step_name}: Overlapped is {here_us:.9g} us, Communication minus its part that is not overlapped is {there_us:.9g} us
 select cycle, row, coalesce(step::varchar, '(none)') as step_name, overlapped_ns / 1000 as here_us, overlapped_there_ns / 1000 as there_us

@@ -19,6 +19,7 @@ from summary_values join summary_runs using (cycle, file) where number is not nu
 
 -- metric: summary_steps
 -- needs: summary_events
+-- about: Steps with a value of the tag.
 select cycle, run || tag as subject, count(distinct step) from summary_values join summary_runs using (cycle, file) group by all
 
 -- metric: summary_tags

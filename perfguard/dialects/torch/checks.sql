@@ -13,7 +13,7 @@ where external_id is null and cycle in (select distinct cycle from operators whe
 -- check: the_external_id_of_an_operator_is_its_own
 -- code: I114
 -- needs: spans
--- about: No two operators have one External id; 0 stands for none. Exact.
+-- about: No two operators have one External id; 0 means none. Exact.
 -- message: {name}: External id {external_id} is that of event {earlier} as well
 with shared as (
   select cycle, external_id, min(row) as earlier
@@ -58,7 +58,7 @@ group by cycle
 -- code: I110
 -- needs: flows
 -- about: The flows from forward to backward (fwdbwd) that begin (s) are those that end (f), by id and number. Exact: both are on
---   the host. Not asked of ac2g: Kineto writes an end at every call of the runtime, and a start at calls that lead to nothing
+--   the host. Not checked for ac2g: Kineto writes an end at every call of the runtime, and a start at calls that lead to nothing
 --   on the device (a memset of no bytes, a synchronisation).
 -- source: kineto output_json.cpp
 -- message: flow {id} of fwdbwd begins {starts} times and ends {stops} times
@@ -71,7 +71,7 @@ having starts <> stops
 -- check: operators_of_a_thread_are_nested
 -- code: I112
 -- needs: nesting
--- about: An operator lies inside another of its thread, or beside it; the marks of steps count as such. So no operator is longer
+-- about: An operator is inside another of its thread, or beside it; the marks of steps count as such. So no operator is longer
 --   than what called it, and none reaches out of the step it began in; but a TorchScript function that forks ends with the last
 --   of its tasks (torch 2.4, real output), so one without a namespace may.
 -- tolerance: 1 us: torch before 2.1 wrote whole microseconds, and what only touches by their rounding is a neighbour
@@ -106,12 +106,12 @@ from (from unmet anti join near using (cycle, row)) as lost join threads on thre
 -- check: memory_is_allocated_in_operators
 -- code: I112
 -- needs: instants, spans
--- about: Of the allocations on the host at least one lies in an operator of its thread: else times or units are mixed up. On real
+-- about: Of the allocations on the host at least one is in an operator of its thread: else times or units are mixed up. On real
 --   output all of them do; what allocates outside of operators is possible and rare.
 -- tolerance: 1 us
--- message: none of {allocations} allocations lies in one of {operators} operators of its thread
+-- message: none of {allocations} allocations is in one of {operators} operators of its thread
 with allocations as (select * from memory_events where bytes > 0 and device_type = 0),
--- A few are enough of nearly every trace; of the rest all are asked.
+-- A few are enough of nearly every trace; for the others all are compared.
 few as (select * from allocations qualify row_number() over (partition by cycle order by row) <= 3),
 doubtful as (
   select distinct cycle from allocations
@@ -255,7 +255,7 @@ where before + bytes <> total_bytes
 -- code: I107
 -- needs: instants
 -- about: Total Reserved of a memory event on the host is 0: PyTorch's host allocator keeps no pool. Exact. A block of shared
---   memory, as a DataLoader's workers hand over, is its own reserve, and in nobody's total.
+--   memory, as a DataLoader's workers hand over, is its own reserve, and in no process's total.
 -- message: the host has reserved {reserved}
 select cycle, row, coalesce(reserved_bytes || ' bytes', 'more bytes than there are') as reserved
 from memory_events

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Edges = tuple[tuple[int, int], ...]
 _NO_NUMBER = -1
-#: So many events are asked for together.
+#: The number of events that are queried together.
 _AT_ONCE = 1024 * 1024
 
 
@@ -57,7 +57,7 @@ def memory_steps(batch: Batch, edges_ns: dict[int, Edges]) -> dict[int, tuple[Me
 
 
 def _parts(events: int, edges_ns: dict[int, Edges]) -> Iterator[str]:
-    """Yield conditions that divide many events at starts of steps: what a query returns lies in memory as a whole."""
+    """Yield conditions that divide many events at starts of steps: the result of a query is in memory as a whole."""
     starts = sorted(start for edges in edges_ns.values() for start, _ in edges)
     parts = min(events // _AT_ONCE, len(starts) - 1) if len(edges_ns) == 1 else 0
     if parts <= 0:

@@ -63,7 +63,7 @@ from instants where name = number_of('[memory]');
 
 -- Memory of each device's own account. What a DataLoader's workers hand over is no part of it: torch reports each such block once
 -- more with a total of 0, as it is mapped with Total Reserved equal to its Bytes, as it is unmapped with both totals 0. Of a block
--- that is given back and was not allocated here nobody knows whose it was: the account tells.
+-- that is given back and was not allocated here the account shows whose it was.
 create view own_memory_events as
 with events as (
   select *, coalesce(event_index, 0) as number,
@@ -76,14 +76,14 @@ allocated as (
   select cycle, address from events
   where bytes > 0 and not is_mapped and address is not null and cycle in (select distinct cycle from emptied)),
 doubtful as (select cycle, row from emptied anti join allocated using (cycle, address)),
-told as (
+reported as (
   select events.cycle, events.row, bytes, doubtful.row is not null as is_doubtful,
     last_value(if(is_mapped or is_doubtful, null, total_bytes) ignore nulls) over (
       partition by events.cycle, device_type, device_number order by time_ns, number, events.row
       rows between unbounded preceding and 1 preceding) as account
   from events left join doubtful using (cycle, row)
   where events.cycle in (select distinct cycle from doubtful)),
-unmapped as (select cycle, row from told where is_doubtful and coalesce(account + bytes <> 0, true))
+unmapped as (select cycle, row from reported where is_doubtful and coalesce(account + bytes <> 0, true))
 select * from events anti join unmapped using (cycle, row)
 where not is_mapped;
 

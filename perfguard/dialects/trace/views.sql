@@ -1,4 +1,4 @@
--- All events that have a time. What CANN tells of a graph has the time at which that was loaded, however long ago.
+-- All events that have a time. Events of CANN about a graph have the time at which that was loaded, however long ago.
 create view timed as
 select cycle, row, start_ns as time_ns, false as of_graph from spans where start_ns is not null
 union all
