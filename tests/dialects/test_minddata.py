@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from perfguard.artifacts.readers.columns import read_columns
-from perfguard.artifacts.readers.ragged import read_ragged
+from perfguard.artifacts.readers.comma import read_ragged
+from perfguard.artifacts.readers.whitespace import read_columns
 from perfguard.artifacts.table import Unreadable
 from perfguard.contract import inspect
 from perfguard.documents import schema

@@ -9,12 +9,13 @@ distribution with an entry point in `perfguard.readers`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from perfguard.artifacts.table import Table, Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable
 from perfguard.extensions import Registry
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ MAX_COLUMNS = 20_000
 MAX_TEXT_CELLS = 4_000_000
 MAX_CELLS = 8_000_000
 _SPARSE_FROM = 16 * 1024**2
+#: With more objects than this, a trace has at least so many bytes for each.
+_MANY_OBJECTS, _SHORTEST_EVENT = 10_000, 24
 
 #: The format of files that are known to be there and are not opened: raw binary data.
 OPAQUE = "opaque"
@@ -76,25 +79,36 @@ class Content:
 Reader = Callable[[Path, Mapping[str, Any]], Content]
 
 
-def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
-    """Read a regular file whole; raises `Unreadable` for anything else, for what is too large, and for a sparse file."""
+def open_file(path: Path, *, buffering: int = -1, sparse: bool = False) -> BinaryIO:
+    """Open a regular file; raises `Unreadable` for anything else, and unless `sparse` for a file that is mostly holes."""
     if not path.is_file():
         raise Unreadable("it is not a regular file")
     try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_size > limit:
-                raise Unreadable(f"it has {found.st_size} bytes, more than the {limit} that are read whole")
-            refuse_holes(found)
-            return file.read(limit)
+        file: BinaryIO = path.open("rb", buffering=buffering)
     except OSError as error:
         raise Unreadable(f"it cannot be opened: {error.strerror}") from error
-
-
-def refuse_holes(found: os.stat_result) -> None:
-    """Raise `Unreadable` for a file that is mostly holes: it would fill the memory out of nothing."""
-    if found.st_size > _SPARSE_FROM and found.st_blocks * 512 * MAX_RATIO < found.st_size:
+    found = os.fstat(file.fileno())
+    if not sparse and found.st_size > _SPARSE_FROM and found.st_blocks * 512 * MAX_RATIO < found.st_size:
+        file.close()
         raise Unreadable(f"it claims {found.st_size} bytes and has {found.st_blocks * 512} on the disk")
+    return file
+
+
+def read_start(path: Path, limit: int) -> bytes:
+    """Read the first `limit` bytes of a regular file; raises `Unreadable` for anything else."""
+    try:
+        with open_file(path, sparse=True) as file:
+            return file.read(limit)
+    except OSError as error:
+        raise Unreadable(f"it cannot be read: {error.strerror}") from error
+
+
+def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
+    """Read a regular file whole; raises `Unreadable` for anything else, for what is too large, and for a sparse file."""
+    if path.is_file() and (size := path.stat().st_size) > limit:
+        raise Unreadable(f"it has {size} bytes, more than the {limit} that are read whole")
+    open_file(path).close()
+    return read_start(path, limit)
 
 
 def decode_text(raw: bytes) -> str:
@@ -133,22 +147,42 @@ def refuse_many_cells(text: str, separators: str, most: int) -> None:
         raise Unreadable(f"it has about {cells} cells, more than the {most} that are read whole")
 
 
+def refuse_repeated_names(header: Sequence[str], place: str) -> None:
+    """Raise `Unreadable` if two columns have the same name."""
+    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
+        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", place)
+
+
+def text_table(rows: Iterable[Sequence[str]], columns: Iterable[str], lines: Iterable[int]) -> Table:
+    """Return rows of text cells as a table; `lines` are the numbers of their lines."""
+    import polars as pl
+
+    frame = pl.DataFrame(list(rows), schema=dict.fromkeys(columns, pl.String), orient="row")
+    return Table(frame=frame, cells=Cells.TEXT, lines=tuple(lines))
+
+
+def refuse_short_events(objects: int, size: int) -> None:
+    """Raise `Unreadable` if a text has more objects than events of a trace can be: empty objects need much memory."""
+    if objects > _MANY_OBJECTS and size < _SHORTEST_EVENT * objects:
+        raise Unreadable(f"it has {objects} objects in {size} bytes: no event of a trace is that short")
+
+
 READERS: Registry[Reader] = Registry(
     "readers",
     {
         "csv": "perfguard.artifacts.readers.comma:read_csv",
         "csv-spaced": "perfguard.artifacts.readers.whitespace:read_spaced_csv",
         "whitespace": "perfguard.artifacts.readers.whitespace:read_whitespace",
-        "gpu-op-timestamps": "perfguard.artifacts.readers.gpu:read_gpu_timestamps",
-        "gpu-activity-timestamps": "perfguard.artifacts.readers.gpu:read_activity_timestamps",
-        "gpu-step-points": "perfguard.artifacts.readers.gpu:read_step_points",
+        "gpu-op-timestamps": "perfguard.artifacts.readers.semicolon:read_gpu_timestamps",
+        "gpu-activity-timestamps": "perfguard.artifacts.readers.semicolon:read_activity_timestamps",
+        "gpu-step-points": "perfguard.artifacts.readers.semicolon:read_step_points",
         "cpu-op-timestamps": "perfguard.artifacts.readers.semicolon:read_timestamps",
         "cpu-framework": "perfguard.artifacts.readers.semicolon:read_framework",
         TRACE: "perfguard.artifacts.readers.trace:read_trace",
         "json": "perfguard.artifacts.readers.document:read_json",
         "log": "perfguard.artifacts.readers.document:read_log",
-        "ragged": "perfguard.artifacts.readers.ragged:read_ragged",
-        "columns": "perfguard.artifacts.readers.columns:read_columns",
+        "ragged": "perfguard.artifacts.readers.comma:read_ragged",
+        "columns": "perfguard.artifacts.readers.whitespace:read_columns",
         "tfrecord": "perfguard.artifacts.readers.summary:read_records",
         "ir": "perfguard.artifacts.readers.graph:read_ir",
         "dot": "perfguard.artifacts.readers.graph:read_dot",

@@ -13,6 +13,9 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
+
+from perfguard.artifacts.readers.document import malformed, place_of, refuse_repeated_keys
 from perfguard.artifacts.readers.source import Source
 from perfguard.artifacts.table import Unreadable
 
@@ -50,15 +53,6 @@ class Broken(Exception):
         self.position = position
 
 
-_JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
-
-
-def place_of(error: Exception) -> int | None:
-    """Return the byte at which a decoder says that something is wrong."""
-    found = _JSON_BYTE.search(str(error))
-    return int(found[1]) if found else None
-
-
 def end_of_document(error: Exception) -> int | None:
     """Return where a document ends, if what a decoder refuses is that more follows it."""
     place = place_of(error)
@@ -88,7 +82,7 @@ class Waiting:
 
 
 class Helper(Protocol):
-    """What decodes some of the chunks elsewhere, while others are decoded here."""
+    """Decodes some of the chunks in another process, while others are decoded here."""
 
     #: How many chunks may be set aside.
     room: int
@@ -102,7 +96,7 @@ class Helper(Protocol):
         ...
 
     def events(self, one: Waiting) -> Any:
-        """Return what was made of a chunk elsewhere, or None where it has to be decoded here."""
+        """Return the decoded events of a chunk, or None if it has to be decoded here."""
         ...
 
     def free(self, one: Waiting) -> None:
@@ -231,10 +225,6 @@ class Chunks:
     @property
     def document(self) -> dict[str, Any]:
         """The object around the events, without them; empty for a bare array. Only after `decoded` has ended."""
-        import msgspec
-
-        from perfguard.artifacts.readers.document import malformed, refuse_repeated_keys
-
         if self._is_array:
             return {}
         text = self._header + b"]" + self._footer
@@ -249,10 +239,6 @@ class Chunks:
 
     def _open_array(self) -> None:
         """Read up to the first event."""
-        import msgspec
-
-        from perfguard.artifacts.readers.document import malformed
-
         while True:
             self._fill()
             text = bytes(memoryview(self._buffer)[1 : self._filled])
@@ -281,10 +267,6 @@ class Chunks:
             self._enlarge()
 
     def _refuse_document(self, text: bytes) -> None:
-        import msgspec
-
-        from perfguard.artifacts.readers.document import malformed
-
         if self._at_end:
             try:
                 msgspec.json.decode(text)
@@ -407,8 +389,6 @@ class Chunks:
 
     def _refuse_more(self) -> None:
         """Raise `Unreadable` where the document has ended, and something follows."""
-        import msgspec
-
         behind = bytes(memoryview(self._buffer)[1 : self._filled])
         end = 0
         if not self._is_array:

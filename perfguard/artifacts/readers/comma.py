@@ -1,17 +1,25 @@
-"""Comma separated tables with a header line."""
+"""Comma separated tables: with a header line, or with a key and its values in each line."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.readers import MAX_BYTES, MAX_CELLS, MAX_COLUMNS, Content, read_text, refuse_many_cells
+from perfguard.artifacts.readers import (
+    MAX_BYTES,
+    MAX_CELLS,
+    MAX_COLUMNS,
+    Content,
+    read_cells,
+    read_text,
+    refuse_many_cells,
+    refuse_repeated_names,
+)
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable, json_value, number_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,8 +59,7 @@ def header_of(text: str) -> tuple[list[str], int]:
         raise Unreadable(f"its cells are separated by {separator!r}, not by a comma", ":1")
     if len(header) > MAX_COLUMNS:
         raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", ":1")
-    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
-        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
+    refuse_repeated_names(header, ":1")
     return header, end
 
 
@@ -131,3 +138,41 @@ def rows_of(text: str, before_it: int = 0) -> Iterator[tuple[list[str], int]]:
         raise Unreadable(f"it is not CSV: {error}", f":{before_it + reader.line_num}") from error
     finally:
         csv.field_size_limit(before)
+
+
+def read_ragged(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read `minddata_pipeline_summary_<rank>.csv` as a document: key -> list of values.
+
+    What the schema calls a number becomes one, what it calls an array is read as JSON, the rest stays text; a value that
+    does not read as its type stays text too, so that the schema says what is wrong with it. Raises `Unreadable` for an
+    empty or cut off file, a blank line, and a key that is there twice. Source: MindSpore 2.0 and 2.10, csv.writer.
+    """
+    text = read_cells(path)
+    properties = schema.get("properties", {})
+    document: dict[str, list[Any]] = {}
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for row in reader:
+            if not row:
+                raise Unreadable("the line is blank", f":{reader.line_num}")
+            key, *values = row
+            if key in document:
+                raise Unreadable(f"the key {key!r} is there a second time", f":{reader.line_num}")
+            kind = properties.get(key, {}).get("items", {}).get("type")
+            document[key] = [_value(value, kind) for value in values]
+    except csv.Error as error:
+        raise Unreadable(f"it is not CSV: {error}", f":{reader.line_num}") from error
+    return Content(document=document)
+
+
+def _value(text: str, kind: str | None) -> Any:
+    if kind in ("number", "integer"):
+        number = number_of(text)
+        return text if number is None else number
+    if kind == "array":
+        try:
+            return json_value(text)
+        except (ValueError, RecursionError):
+            # `[1, 2]` is the same in Python and in JSON; what is neither is for the schema to refuse.
+            return text
+    return text

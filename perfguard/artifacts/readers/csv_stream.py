@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.grammar import REGULAR_LINE, Grammar, grammar_of, line_of
-from perfguard.artifacts.readers import MAX_RATIO
+from perfguard.artifacts.readers import open_file
 from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowError, RowSchema, documents_in_cells
 from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds, quantity
@@ -24,8 +24,6 @@ from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanose
 if TYPE_CHECKING:
     import polars as pl
 
-#: From this size on a file that is mostly holes is refused.
-_SPARSE_FROM = 16 * 1024**2
 #: How much is read at a time. Larger blocks leave the processor's caches, smaller ones cost more calls.
 BLOCK_BYTES = 4 * 1024**2
 #: To make a grammar takes longer than to parse this much without one.
@@ -134,17 +132,9 @@ class _Source:
     """The bytes of one file, as far as it reached when it was opened."""
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise Unreadable("it is not a regular file")
-        try:
-            self.file: BinaryIO = path.open("rb")
-        except OSError as error:
-            raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+        self.file = open_file(path)
         self._status = os.fstat(self.file.fileno())
         self._left = self._status.st_size
-        if self._left > _SPARSE_FROM and self._status.st_blocks * 512 * MAX_RATIO < self._left:
-            self.file.close()
-            raise Unreadable(f"it claims {self._left} bytes and has {self._status.st_blocks * 512} on the disk")
 
     def header(self) -> tuple[tuple[str, ...], bytes, int]:
         """Return the header, what of the first block lies behind it, and how many lines it takes."""
@@ -180,7 +170,7 @@ class _Source:
         return not self._left
 
     def refuse_change(self) -> None:
-        """Raise `Unreadable` where somebody wrote to the file since it was opened."""
+        """Raise `Unreadable` if the file has changed since it was opened."""
         now = os.fstat(self.file.fileno())
         before = self._status.st_size
         if now.st_size != before:
@@ -211,12 +201,12 @@ class _Pass:
         self._grammar: Grammar | None = None
         self._fitting = line_of(len(header))
         self._pads = "x-short-rows" in rules
-        self._wanted = [name for name in self._header if name in columns]
+        self._columns = [name for name in self._header if name in columns]
         self._consume = consume
         self._found = found
         named = schema.get("properties", {})
         self._documents = {"properties": {n: named[n] for n in header if "contentSchema" in named.get(n, {})}}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def go(self, source: _Source, body: bytes, line: int) -> None:
         """Look at every block; raises `Unreadable` where it cannot go on."""
@@ -300,11 +290,11 @@ class _Pass:
             cells = self._cells(block, grammar.open_columns)
             refused |= set(self._rules_of_cells.invalid_rows(Table(frame=cells, cells=Cells.TEXT)))
             self._look_into(cells, range(line + 1, line + 1 + len(lines)))
-        self._tell(
+        self._report(
             sorted(refused), range(line + 1, line + 1 + len(lines)), lambda rows: self._table(lines.gather(list(rows)))
         )
         self._show(
-            lambda: self._cells(block, self._wanted),
+            lambda: self._cells(block, self._columns),
             range(line + 1, line + 1 + len(lines)),
             lambda: _prints(lines),
         )
@@ -384,30 +374,30 @@ class _Pass:
         """Look at rows whose cells are known."""
         table = Table(frame=frame, cells=Cells.TEXT)
         self._look_into(frame, lines)
-        self._tell(
+        self._report(
             self._rules.invalid_rows(table), lines, lambda rows: Table(frame=frame[list(rows)], cells=Cells.TEXT)
         )
-        self._show(lambda: frame.select(self._wanted), lines, lambda: _prints_of(frame))
+        self._show(lambda: frame.select(self._columns), lines, lambda: _prints_of(frame))
 
     # -- what comes of it ----------------------------------------------------------------------------------------
 
-    def _tell(self, refused: Sequence[int], lines: Sequence[int], table_of: Callable[[Sequence[int]], Table]) -> None:
-        """Word the first rows that break the schema, and count all."""
+    def _report(self, refused: Sequence[int], lines: Sequence[int], table_of: Callable[[Sequence[int]], Table]) -> None:
+        """Add the errors of the first rows that violate the schema, and count all."""
         left = max(SHOWN_VIOLATIONS - self._found.broken, 0)
-        worded = refused[:left]
+        shown = refused[:left]
         self._found.broken += len(refused)
-        if worded:
-            for error in self._rules.errors(table_of(worded), range(len(worded))):
-                self._found.errors.append((lines[worded[error.row]], error))
+        if shown:
+            for error in self._rules.errors(table_of(shown), range(len(shown))):
+                self._found.errors.append((lines[shown[error.row]], error))
 
     def _look_into(self, cells: pl.DataFrame, lines: Sequence[int]) -> None:
-        """Check the documents inside cells; each text is told once."""
+        """Check the documents inside cells; each text is reported once."""
         if not self._documents["properties"] or len(self._found.documents) >= SHOWN_VIOLATIONS:
             return
         for error in documents_in_cells(Table(frame=cells, cells=Cells.TEXT), self._documents):
             text = f"{error.path} {cells[error.path.removeprefix('$.')][error.row]}"
-            if text not in self._told and len(self._found.documents) < SHOWN_VIOLATIONS:
-                self._told.add(text)
+            if text not in self._reported and len(self._found.documents) < SHOWN_VIOLATIONS:
+                self._reported.add(text)
                 self._found.documents.append((lines[error.row], error))
 
     def _show(
@@ -416,10 +406,10 @@ class _Pass:
         lines: Sequence[int],
         prints: Callable[[], pl.Series],
     ) -> None:
-        """Show rows to whoever takes them, as long as all are valid."""
+        """Pass rows to `consume` as long as all are valid."""
         first = self._found.rows
         self._found.rows += len(lines)
-        if self._wanted and len(lines) and not self._found.broken and not self._found.documents:
+        if self._columns and len(lines) and not self._found.broken and not self._found.documents:
             self._consume(Rows(frame=cells(), first=first, lines=lines, prints=prints))
 
 

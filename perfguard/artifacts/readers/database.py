@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from perfguard.artifacts.readers import MAX_BYTES, Content
+from perfguard.artifacts.readers import MAX_BYTES, Content, read_start
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
                 if any(hidden in _COMPUTED for *_, hidden in described):
                     raise Unreadable("the table has computed columns, which no profiler writes", f" {name}")
             # 'ok' is the only row of a whole database.
-            complaint = _said(database.execute("PRAGMA quick_check(1)").fetchone())
+            row = database.execute("PRAGMA quick_check(1)").fetchone()
+            complaint = str(row[0]) if row else "quick_check returned no row"
             if complaint != "ok":
                 raise Unreadable(f"SQLite finds it damaged: {complaint[:200]}")
-            wanted = [name for name in schema.get("properties", {}) if name in names]
             held = _Held()
-            tables = {name: _table(database, name, held) for name in wanted}
+            tables = {name: _table(database, name, held) for name in schema.get("properties", {}) if name in names}
     except sqlite3.DataError as error:
         raise Unreadable(f"a row in it has more than {MAX_TEXT} bytes") from error
     except sqlite3.Error as error:
@@ -104,18 +104,12 @@ def _statement(name: str, text: Any) -> str:
 
 def _checked_size(path: Path) -> int:
     """Return the size of what looks like a whole database; nothing is left to SQLite that can be seen before."""
-    if not path.is_file():
-        raise Unreadable("it is not a regular file")
+    header = read_start(path, _HEADER_BYTES)
     size = path.stat().st_size
     if size > MAX_BYTES:
         raise Unreadable(f"it has {size} bytes, more than the {MAX_BYTES} that are read whole")
     if not size:
         raise Unreadable("it is empty")
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except OSError as error:
-        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
     if not header.startswith(_MAGIC):
         raise Unreadable("it is not a SQLite database: its first bytes are others")
     if len(header) < _HEADER_BYTES:
@@ -129,7 +123,7 @@ def _checked_size(path: Path) -> int:
         beside = path.with_name(path.name + ending)
         # Opened as immutable, SQLite would leave out what was written there and not yet here.
         if beside.is_file() and beside.stat().st_size:
-            raise Unreadable(f"{beside.name} lies beside it: whoever wrote it has not finished")
+            raise Unreadable(f"{beside.name} is in the same folder: its writer has not finished")
     return size
 
 
@@ -159,10 +153,6 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
     if action == sqlite3.SQLITE_PRAGMA:
         allowed = first in _ALLOWED_PRAGMAS
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-
-def _said(row: tuple[Any, ...] | None) -> str:
-    return str(row[0]) if row else "it says nothing"
 
 
 class _Held:

@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Raw, UnsetType
 
-from perfguard.artifacts.readers.chunks import Broken, Chunk, CutShort, Ended, end_of_document, place_of
-from perfguard.artifacts.readers.document import refuse_repeated_keys
+from perfguard.artifacts.readers import refuse_short_events
+from perfguard.artifacts.readers.chunks import Broken, Chunk, CutShort, Ended, end_of_document
+from perfguard.artifacts.readers.document import UNREPEATED, place_of, refuse_repeated_keys
 from perfguard.artifacts.readers.event_schema import TIMES, Check, EventSchema, NameRule, attribute, keywords
 from perfguard.artifacts.readers.events import BETWEEN, Events, Numbers, Vocabulary, Words
-from perfguard.artifacts.readers.limits import SHORTEST_EVENT, UNREPEATED
 from perfguard.artifacts.readers.times import proven
 from perfguard.artifacts.schema import FEW_ROWS, MAX_KEYS, SHOWN_VIOLATIONS, RowError, RowSchema, object_columns
 from perfguard.artifacts.table import Cells, Table, Unreadable, cell_value
@@ -30,8 +30,6 @@ from perfguard.artifacts.table import Cells, Table, Unreadable, cell_value
 _GROUP = 64
 #: Largest number of distinct texts of a column whose verdicts are remembered; beyond it, all are forgotten.
 _REMEMBERED = 200_000
-#: A chunk with more objects than this is refused if they are shorter than events can be: empty objects need much memory.
-_MANY = 10_000
 _ASCII = 127
 #: Characters of an event without keys; if the schema allows it, there is nothing to keep.
 _EMPTY = b"{} \t\r\n"
@@ -101,9 +99,7 @@ class EventDecoder:
     # -- narrowing down ------------------------------------------------------------------------------------------
 
     def _split(self, view: memoryview) -> list[Raw]:
-        objects = int(np.count_nonzero(np.frombuffer(view, np.uint8) == ord("{")))
-        if objects > _MANY and len(view) < SHORTEST_EVENT * objects:
-            raise Unreadable(f"it has {objects} objects in {len(view)} bytes: no event of a trace is that short")
+        refuse_short_events(int(np.count_nonzero(np.frombuffer(view, np.uint8) == ord("{"))), len(view))
         _refuse_broken_characters(view)
         try:
             return self._raw.decode(view)

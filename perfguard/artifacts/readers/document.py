@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, decode_text, read_bytes
+from perfguard.artifacts.readers import Content, decode_text, read_bytes, read_start
 from perfguard.artifacts.table import Unreadable
 
 #: Documents and traces above this are not searched for repeated keys: that needs every object as a Python one.
@@ -18,12 +18,15 @@ MAX_SEARCHED_BYTES = 64 * 1024**2
 _AROUND = 40
 #: The first half of a character beyond 16 bits without its second; the decoder only says that the data end too soon.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
+_JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
 #: How much of a log is looked at.
 MAX_LOG_BYTES = 16 * 1024**2
 #: How large a document may be, and how many values it may have: each is a Python object, an empty object of 64 bytes.
 MAX_JSON_BYTES = 128 * 1024**2
 MAX_VALUES = 4_000_000
 _BEFORE_VALUES = (b",", b"[", b"{")
+#: Keys of an event that its arguments do not use: to find a repeated one, count them in the text.
+UNREPEATED = ("ph", "ts", "dur", "pid", "tid", "cat")
 _SPACED_COLON = re.compile(rb'"\s++:')
 
 
@@ -61,6 +64,12 @@ def _has_every_key(document: Any, raw: bytes) -> bool:
     return keys == raw.count(b'":')
 
 
+def place_of(error: Exception) -> int | None:
+    """Return the byte at which a decoder reports an error."""
+    found = _JSON_BYTE.search(str(error))
+    return int(found[1]) if found else None
+
+
 def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
     """Word why JSON cannot be read; where the decoder says at which byte, with the line and the text around it.
 
@@ -68,7 +77,7 @@ def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
     """
     if not raw.strip():
         return Unreadable(f"{what}: the file is empty")
-    found = re.search(r" \(byte ([0-9]+)\)\Z", str(error))
+    found = _JSON_BYTE.search(str(error))
     if found is None and (half := _HALF_PAIR.search(raw)):
         line = raw.count(b"\n", 0, half.start()) + 1
         return Unreadable(f"{what}: {half[0].decode()} is half of a surrogate pair", f":{line}")
@@ -121,13 +130,7 @@ def _unique_among(outermost: frozenset[str]) -> Any:
 
 def read_log(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a log as lines of text; of a very long one only the beginning."""
-    if not path.is_file():
-        raise Unreadable("it is not a regular file")
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_LOG_BYTES)
-    except OSError as error:
-        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
+    raw = read_start(path, MAX_LOG_BYTES)
     if len(raw) == MAX_LOG_BYTES:
         raw = raw[: raw.rfind(b"\n") + 1]  # not half a line, and not half a character
     return Content(document=decode_text(raw).splitlines())

@@ -1,17 +1,18 @@
-"""MindSpore's semicolon formats for operators that ran on the host CPU.
+"""MindSpore's line formats for operators on the host CPU and on GPUs: semicolons between fields, blanks between executions.
 
-Source: mindspore/ccsrc/plugin/device/cpu/hal/profiler and debug/profiler/data_saver.cc (2.0 to 2.10); both were read on
-real output of 2.0.0 and 2.10.0.
+Source: CPU: mindspore/ccsrc/plugin/device/cpu/hal/profiler and debug/profiler/data_saver.cc (2.0 to 2.10), compared with real
+output of 2.0.0 and 2.10.0. GPU (1.x to 2.2): MindSpore 2.0, gpu_data_saver.cc, data_saver.cc, and what
+cpu_gpu_timeline_generator.py and step_trace_parser.py read of them; no real file was at hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, read_cells
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.readers import Content, read_cells, text_table
+from perfguard.artifacts.table import Unreadable
 
 
 def read_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -19,35 +20,27 @@ def read_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
 
     One row an execution: full_op_name, op_side, start [ns], duration [ms], thread.
     """
-    import polars as pl
+    return _executions(path, lambda text: text.strip().split(" "), (3,), "start,duration,thread")
 
-    lines = _lines(path)
-    split = [line.rsplit(";", 2) for line in lines]
-    for number, parts in enumerate(split, start=1):
-        if len(parts) != 3:
-            raise Unreadable(f"the line has {len(parts)} fields, not name;side;executions", f":{number}")
-    operators = pl.DataFrame(
-        {
-            "full_op_name": [p[0] for p in split],
-            "op_side": [p[1] for p in split],
-            "execution": [p[2].strip() for p in split],
-            "line": range(1, len(split) + 1),
-        },
-        schema={"full_op_name": pl.String, "op_side": pl.String, "execution": pl.String, "line": pl.Int64},
-    )
-    executions = operators.with_columns(pl.col("execution").str.split(" ")).explode("execution")
-    broken = executions.filter(pl.col("execution").str.count_matches(",", literal=True) != 2)
-    if broken.height:
-        raise Unreadable(f"{broken['execution'][0]!r} is not start,duration,thread", f":{broken['line'][0]}")
-    fields = pl.col("execution").str.split(",").list
-    frame = executions.select(
-        "full_op_name",
-        "op_side",
-        fields.get(0).alias("start"),
-        fields.get(1).alias("duration"),
-        fields.get(2).alias("thread"),
-    )
-    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(executions["line"].to_list())))
+
+def read_gpu_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read `gpu_op_execute_timestamp`: a line an operator, `name;GpuOps;start,duration start,duration ... `.
+
+    One row an execution: full_op_name, op_side, start [ns], duration [us], thread (blank: a GPU has no third number).
+    """
+    return _executions(path, str.split, (2, 3), "start,duration")
+
+
+def _executions(path: Path, split: Callable[[str], list[str]], counts: Collection[int], form: str) -> Content:
+    rows, lines = [], []
+    for number, (name, side, executions) in _fields(path, "name;side;executions"):
+        for execution in split(executions):
+            numbers = execution.split(",")
+            if len(numbers) not in counts:
+                raise Unreadable(f"{execution[:120]!r} is not {form}", f":{number}")
+            rows.append([name, side, *numbers, *[""] * (3 - len(numbers))])
+            lines.append(number)
+    return Content(table=text_table(rows, ("full_op_name", "op_side", "start", "duration", "thread"), lines))
 
 
 def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -55,21 +48,52 @@ def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
 
     One row an execution: op_type (blank for some operators in PyNative mode of 2.10), op_name, graph_id, inputs.
     """
-    import polars as pl
-
-    rows = []
-    for number, line in enumerate(_lines(path), start=1):
-        parts = line.split(";", 3)
-        if len(parts) != 4:
-            raise Unreadable(f"the line has {len(parts)} fields, not type;name;graph_id;inputs", f":{number}")
-        rows.append(parts)
-    frame = pl.DataFrame(
-        rows, schema=dict.fromkeys(("op_type", "op_name", "graph_id", "inputs"), pl.String), orient="row"
-    )
-    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=tuple(range(1, len(rows) + 1))))
+    rows = [parts for _, parts in _fields(path, "type;name;graph_id;inputs", str.split)]
+    return Content(table=text_table(rows, ("op_type", "op_name", "graph_id", "inputs"), range(1, len(rows) + 1)))
 
 
-def _lines(path: Path) -> list[str]:
+def read_activity_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read `activity_execute_timestamp`: a line an execution of a kernel, `name;stream;start;duration`.
+
+    One row an execution: name, stream_id, start [ns], duration [us].
+    """
+    rows = [parts for _, parts in _fields(path, "name;stream;start;duration")]
+    return Content(table=text_table(rows, ("name", "stream_id", "start", "duration"), range(1, len(rows) + 1)))
+
+
+def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read `step_trace_profiling`: `operator start,end ...`, or with asynchronous launch `operator,time operator,time ...`.
+
+    One row a point: line (an operator, or a step with asynchronous launch), op_name, start and end (blank where it has none).
+    """
+    rows, lines = [], []
+    for number, line in _numbered(path):
+        cells = line.split()
+        if not cells:
+            raise Unreadable("the line is blank", f":{number}")
+        named = "," in cells[0]
+        for cell in cells if named else cells[1:]:
+            name, *times = cell.split(",") if named else [cells[0], *cell.split(",")]
+            if len(times) not in ((1, 2) if named else (2,)):
+                raise Unreadable(f"{cell[:120]!r} is not {'operator,time' if named else 'start,end'}", f":{number}")
+            rows.append([str(number), name, times[0], times[1] if len(times) == 2 else ""])
+            lines.append(number)
+    return Content(table=text_table(rows, ("line", "op_name", "start", "end"), lines))
+
+
+def _fields(
+    path: Path, form: str, split: Callable[[str, str, int], list[str]] = str.rsplit
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the fields of every line; raises `Unreadable` for another number of fields than in `form`."""
+    separators = form.count(";")
+    for number, line in _numbered(path):
+        parts = split(line, ";", separators)
+        if len(parts) <= separators:
+            raise Unreadable(f"the line has {len(parts)} fields, not {form}", f":{number}")
+        yield number, parts
+
+
+def _numbered(path: Path) -> Iterator[tuple[int, str]]:
     # MindSpore runs on Windows too, where text files get CRLF.
     text = read_cells(path).replace("\r\n", "\n")
-    return text[:-1].split("\n")
+    yield from enumerate(text[:-1].split("\n"), start=1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from perfguard.artifacts.readers import MAX_RATIO, refuse_holes
+from perfguard.artifacts.readers import MAX_RATIO, open_file
 from perfguard.artifacts.table import Unreadable
 
 
@@ -29,24 +29,13 @@ class Source:
     @classmethod
     def open(cls, path: Path, report: Callable[[int], None] | None = None) -> Source:
         """Open a plain file, or one in gzip; raises `Unreadable` for what is no regular file, or a hole."""
-        if not path.is_file():
-            raise Unreadable("it is not a regular file")
-        try:
-            file = path.open("rb", buffering=0)
-        except OSError as error:
-            raise Unreadable(f"it cannot be opened: {error.strerror}") from error
-        found = os.fstat(file.fileno())
-        try:
-            refuse_holes(found)
-        except Unreadable:
-            file.close()
-            raise
+        file = open_file(path, buffering=0)
         plain: Any = file
         if path.suffix == ".gz":
             from isal import igzip
 
             plain = igzip.IGzipFile(fileobj=file, mode="rb")  # type: ignore[no-untyped-call]
-        return cls(path=path, file=file, plain=plain, size=found.st_size, report=report)
+        return cls(path=path, file=file, plain=plain, size=os.fstat(file.fileno()).st_size, report=report)
 
     def read_into(self, view: memoryview) -> int:
         """Fill `view` as far as the file goes and return how many bytes that were; 0 at the end."""
@@ -78,7 +67,7 @@ class Source:
         now = os.fstat(self.file.fileno()).st_size
         if now != self.size:
             how = "grew" if now > self.size else "shrank"
-            raise Unreadable(f"it {how} from {self.size} to {now} bytes while it was read: somebody still writes it")
+            raise Unreadable(f"it {how} from {self.size} to {now} bytes while it was read: it is still being written")
 
     def __enter__(self) -> Source:
         return self

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from perfguard.artifacts.readers import MAX_COLUMNS, MAX_TEXT_CELLS, Content, refuse_holes
+from perfguard.artifacts.readers import MAX_COLUMNS, MAX_TEXT_CELLS, Content, open_file
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 #: Field numbers of what an event can hold, apart from `summary`: one of these, or none.
@@ -85,19 +85,12 @@ def _records(path: Path) -> Iterator[tuple[int, list[bytes]]]:
 
     The content is in a list: whoever takes it out is the only one that holds it, and it may be large.
     """
-    if not path.is_file():
-        raise Unreadable("it is not a regular file")
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise Unreadable(f"it cannot be opened: {error.strerror}") from error
-    with file:
-        found = os.fstat(file.fileno())
-        refuse_holes(found)
+    with open_file(path) as file:
+        file_size = os.fstat(file.fileno()).st_size
         offset, number = 0, 0
-        while offset < found.st_size:
+        while offset < file_size:
             number += 1
-            record = [_record(file, found.st_size - offset, f"record {number} at byte {offset}", number)]
+            record = [_record(file, file_size - offset, f"record {number} at byte {offset}", number)]
             size = len(record[0])
             yield offset, record
             offset += _HEADER.size + size + _SUM_BYTES

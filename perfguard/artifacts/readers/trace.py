@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.readers import MAX_BYTES, MAX_RATIO, Content, read_bytes
-from perfguard.artifacts.readers.document import malformed, refuse_repeated_keys
-from perfguard.artifacts.readers.limits import MANY, SHORTEST_EVENT, UNREPEATED
+from perfguard.artifacts.readers import MAX_BYTES, MAX_RATIO, Content, read_bytes, refuse_short_events
+from perfguard.artifacts.readers.document import UNREPEATED, malformed, refuse_repeated_keys
 from perfguard.artifacts.schema import MAX_KEYS, object_columns, row_schema
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
@@ -132,8 +131,7 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
     import msgspec
     import polars as pl
 
-    if (count := events.count(b"{")) > MANY and len(events) < SHORTEST_EVENT * count:
-        raise Unreadable(f"it has {count} objects in {len(events)} bytes: no event of a trace is that short")
+    refuse_short_events(events.count(b"{"), len(events))
     known = list(schema["properties"])
     absent = msgspec.Raw(b"")
     event = msgspec.defstruct(

@@ -7,13 +7,12 @@ flops_parser.py; read on real output of 1.x (mindinsight test data).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import MAX_COLUMNS, NO_DOCUMENT, Content, read_cells
+from perfguard.artifacts.readers import MAX_COLUMNS, Content, read_cells, refuse_repeated_names, text_table
 from perfguard.artifacts.readers.comma import read_csv
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.artifacts.table import Cells, Table, Unreadable, number_of
@@ -34,8 +33,7 @@ def read_spaced_csv(path: Path, schema: Mapping[str, Any]) -> Content:
     content = read_csv(path, schema)
     assert content.table is not None
     names = [name.strip(" \t") for name in content.frame.columns]
-    if repeated := sorted(name for name, count in Counter(names).items() if count > 1):
-        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", ":1")
+    refuse_repeated_names(names, ":1")
     frame = content.frame
     stripped = frame.with_columns(frame[name].str.strip_chars(" \t") for name in frame.columns)
     stripped.columns = names
@@ -57,8 +55,30 @@ def read_whitespace(path: Path, schema: Mapping[str, Any]) -> Content:
     if not lines:
         raise Unreadable("it has no header line", ":1")
     if is_table(schema) or "properties" not in schema:
-        return Content(table=_read_section(lines, _rules(schema)).table())
+        return Content(table=_read_section(lines, _rules(schema)))
     return _read_sections(lines, schema)
+
+
+def read_columns(path: Path, schema: Mapping[str, Any]) -> Content:
+    """Read rows of cells with blanks between them; the schema's properties, in their order, are the columns.
+
+    A first line that consists of these names is a header and no row. Where the first line has fewer cells the last
+    columns are absent, where it has more they are called `column 6` and so on, so that the schema can say so. Raises
+    `Unreadable` for an empty or cut off file, a blank line, and a line whose number of cells is not the first one's.
+    Source: MindSpore 2.0, `device_queue_profiling` and `minddata_aicpu` (which has its header in some versions only).
+    """
+    text = read_cells(path)
+    names = list(row_schema(schema)["properties"]) if schema else []
+    rows = [line.split() for line in text[:-1].split("\n")]
+    first = 1 if rows[0] == names else 0
+    width = len(rows[min(first, len(rows) - 1)])
+    for number, row in enumerate(rows[first:], start=first + 1):
+        if len(row) != width or not row:
+            raise Unreadable(
+                f"the line has {len(row)} cells, the first one {width}: {' '.join(row)[:120]!r}", f":{number}"
+            )
+    columns = [*names[:width], *(f"column {number}" for number in range(len(names) + 1, width + 1))]
+    return Content(table=text_table(rows[first:], columns, range(first + 1, len(rows) + 1)))
 
 
 def _is_ornament(line: str) -> bool:
@@ -93,28 +113,7 @@ def _rules(schema: Mapping[str, Any]) -> _Rules:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Section:
-    """One table: its columns, and its rows with the number of their lines."""
-
-    header: Sequence[str]
-    rows: list[list[str]]
-    numbers: list[int]
-
-    def table(self) -> Table:
-        import polars as pl
-
-        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in self.header)
-        frame = pl.DataFrame(
-            {
-                name: pl.Series(name, list(cells), dtype=pl.String)
-                for name, cells in zip(self.header, columns, strict=True)
-            }
-        )
-        return Table(frame=frame, cells=Cells.TEXT, lines=tuple(self.numbers))
-
-
-def _read_section(lines: Sequence[tuple[int, str]], rules: _Rules) -> _Section:
+def _read_section(lines: Sequence[tuple[int, str]], rules: _Rules) -> Table:
     number, first = lines[0]
     header = _cut(first, rules.names)
     if any(number_of(cell) is not None for cell in header):
@@ -126,15 +125,14 @@ def _read_section(lines: Sequence[tuple[int, str]], rules: _Rules) -> _Section:
         body = lines[1:]
     if len(header) > MAX_COLUMNS:
         raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", f":{number}")
-    if repeated := sorted(name for name, count in Counter(header).items() if count > 1):
-        raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", f":{number}")
+    refuse_repeated_names(header, f":{number}")
     rows = []
     for at, line in body:
         cells = _row(line, header, rules)
         if len(cells) != len(header):
             raise Unreadable(f"the row has {len(cells)} cells, the header {len(header)}: {line[:120]!r}", f":{at}")
         rows.append(cells)
-    return _Section(header=header, rows=rows, numbers=[at for at, _ in body])
+    return text_table(rows, header, (at for at, _ in body))
 
 
 def _read_sections(lines: Sequence[tuple[int, str]], schema: Mapping[str, Any]) -> Content:
@@ -154,8 +152,8 @@ def _read_sections(lines: Sequence[tuple[int, str]], schema: Mapping[str, Any]) 
     tables = {}
     for (name, start), end in zip(sorted(begins.items(), key=lambda one: one[1]), ends, strict=True):
         body = [lines[start], *(one for one in lines[start + 1 : end] if not _HEADING.fullmatch(one[1]))]
-        tables[name] = _read_section(body, rules[name]).table()
-    return Content(document=NO_DOCUMENT, tables=tables)
+        tables[name] = _read_section(body, rules[name])
+    return Content(tables=tables)
 
 
 def _row(line: str, header: Sequence[str], rules: _Rules) -> list[str]:
