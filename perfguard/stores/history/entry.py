@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from perfguard.errors import StoreError, UsageError
@@ -17,8 +17,6 @@ from perfguard.measure import METRICS, Kind
 
 #: Metrics whose unit was renamed. The unit is part of the key of a series, so the key keeps the old one.
 FIRST_UNITS = {"step_cost": "units"}
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +121,6 @@ def canonical(document: object) -> str:
 def is_timed(metric: str) -> bool:
     """Whether a metric's numbers depend on the machine; those of an unknown metric do."""
     return metric not in METRICS or METRICS[metric].kind is Kind.TIMED
-
-
-def microseconds(at: datetime) -> int:
-    """Return whole microseconds since 1970."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def moment(at_us: int) -> datetime:
-    """Invert `microseconds`; the result is in UTC."""
-    return _EPOCH + timedelta(microseconds=at_us)
 
 
 def instant(text: str, *, where: str) -> datetime:

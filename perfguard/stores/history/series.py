@@ -14,7 +14,7 @@ from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
 from perfguard.measure import METRICS
 from perfguard.stores.history.entry import FIRST_UNITS, canonical, machine_of, recorded_as, sha256
-from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, number_of, text_of
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, text_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -126,7 +126,7 @@ def _values(connection: Connection, series: list[int], order: dict[int, int]) ->
     for some in parts(series):
         for one, run, value in connection.execute(select(*columns).where(MEASUREMENTS.c.series_id.in_(some))):
             if run in order:
-                found.setdefault(one, []).append((order[run], number_of(value)))
+                found.setdefault(one, []).append((order[run], value))
     return {one: sorted(values) for one, values in found.items()}
 
 
