@@ -31,7 +31,6 @@ from perfguard.judge import (
     Refresh,
     Refreshed,
     State,
-    Unconfirmed,
     Verdict,
     compared,
     confirmed,
@@ -287,7 +286,7 @@ def judge_time(
         return decide(timed, baseline, policy=policy)
     return confirmed(
         lambda step: decide(timed, baseline, policy=policy, step=step),
-        lambda: Unconfirmed(reason=unconfirmed) if unconfirmed else confirm(baseline),
+        lambda: unconfirmed or confirm(baseline),
     )
 
 

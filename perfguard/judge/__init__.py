@@ -16,7 +16,6 @@ from perfguard.judge.compare import Comparison, State, compare
 from perfguard.judge.confirmation import (
     Confirm,
     PairedRun,
-    Unconfirmed,
     confirmed,
     confirmed_before,
     why_not_confirmed,
@@ -83,7 +82,6 @@ __all__ = [
     "StepTime",
     "Tolerance",
     "Unattributed",
-    "Unconfirmed",
     "Verdict",
     "attribution",
     "attribution_of",

@@ -145,7 +145,9 @@ def compare(
             found.append(replace(one, allowed=_limit(pair)))
         else:
             found.append(_structures(pair))
-    worse = worse_operators(current.values(), reference.values(), policy=policy, step=step or _judged_step(found))
+    cost = comparison_of(found, "step_cost", judged=True)
+    step = step or (cost.state if cost is not None else None)
+    worse = worse_operators(current.values(), reference.values(), policy=policy, step=step)
     found = [_with_added_work(one, worse) for one in found]
     if not policy.changed_fails:
         found = [replace(one, finding=None) if one.state is State.CHANGED else one for one in found]
@@ -179,9 +181,7 @@ class _Pair:
 
     @property
     def numbers(self) -> tuple[float, float]:
-        assert self.before is not None
-        assert self.now is not None
-        before, now = number(self.before.value), number(self.now.value)
+        before, now = (number(one.value) for one in (self.before, self.now) if one is not None)
         assert before is not None
         assert now is not None
         return before, now
@@ -282,10 +282,8 @@ def _numbers(pair: _Pair, fresh: Measurement | None, *, is_ruled: bool) -> Compa
 
 def _worse_in_runs(pair: _Pair, text: str) -> Comparison:
     """Return a result for a step that was worse in every process: an error if both sides had enough of them, else a warning."""
-    assert pair.before is not None
-    assert pair.now is not None
     reference, current = pair.numbers
-    stored, runs = max(1, len(pair.before.samples)), max(1, len(pair.now.samples))
+    stored, runs = (max(1, len(one.samples)) for one in (pair.before, pair.now) if one is not None)
     causes = f" ({pair.metric.causes})" if pair.metric.causes else ""
     few = ""
     if stored < thresholds.BASELINE_RUNS:
@@ -352,18 +350,17 @@ def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Compa
     """Begin the finding on a longer wait with the whole time of the step: its CPU time and its wait."""
     if one.metric != "run_blocked_time" or one.finding is None or one.state is not State.WORSE:
         return one
-    waits = one.numbers
-    cpu = next((other.numbers for other in comparisons if other.metric == "run_cpu_time"), None)
-    if waits is None or cpu is None:
+    cpu = comparison_of(comparisons, "run_cpu_time")
+    if one.numbers is None or cpu is None or cpu.numbers is None:
         return one
-    before_us, now_us = waits[0] + cpu[0], waits[1] + cpu[1]
+    before_us, now_us = (wait + busy for wait, busy in zip(one.numbers, cpu.numbers, strict=True))
     step = step_text(now_us, relative_change(before_us, now_us))
     return replace(one, finding=replace(one.finding, message=f"{step}; it waits longer: {one.finding.message}"))
 
 
-def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
-    """Return the result for the step's time; None if it was not judged."""
-    return next((one.state for one in comparisons if one.metric == "step_cost" and one.judged), None)
+def comparison_of(comparisons: Iterable[Comparison], metric: str, *, judged: bool = False) -> Comparison | None:
+    """Return the first comparison of a metric; with `judged`, the first judged one."""
+    return next((one for one in comparisons if one.metric == metric and (one.judged or not judged)), None)
 
 
 def worse_operators(

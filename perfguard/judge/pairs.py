@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from perfguard import thresholds
-from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.step_time import milliseconds, relative_change, step_text
 from perfguard.judge.tolerance import Policy
-from perfguard.judge.verdict import Outcome, Verdict, outcome_of
+from perfguard.judge.verdict import Outcome, Verdict, lost_findings, outcome_of, settled
 from perfguard.judge.weights import step_weight
 from perfguard.measure.measurement import Kind, Measurement
 from perfguard.measure.metrics import METRICS
@@ -190,10 +190,7 @@ def with_pairs(
     if verdict.outcome is Outcome.INVALID:
         return verdict, found
     verdict = without_judged(verdict)
-    findings = [*verdict.findings]
-    findings += [
-        Finding(code=Code.B109, severity=Severity.WARNING, message=f"process {one.number} {one.reason}") for one in lost
-    ]
+    findings = [*verdict.findings, *lost_findings("process", lost)]
     comparisons = [*verdict.comparisons]
     measurements = list(verdict.measurements)
     if found.effects:
@@ -215,14 +212,8 @@ def with_pairs(
         findings += policy.considered([one for one in new if one is not None])
     if found.pace is Pace.UNDECIDED and is_judged:
         findings.append(_undecided(found))
-    judged = replace(
-        verdict,
-        outcome=_outcome(verdict, findings, found, is_judged),
-        findings=worst_first(findings),
-        comparisons=tuple(sorted(comparisons, key=lambda c: (c.metric, c.subject))),
-        measurements=tuple(sorted(measurements, key=lambda m: m.key)),
-    )
-    return judged, found
+    outcome = _outcome(verdict, findings, found, is_judged)
+    return settled(verdict, outcome, findings, comparisons, measurements), found
 
 
 def _outcome(verdict: Verdict, findings: list[Finding], found: Paired, is_judged: bool) -> Outcome:
@@ -277,9 +268,10 @@ def _blocked_time(timings: Sequence[PairedTiming], policy: Policy) -> _BlockedTi
         (_mean_wait_us(one.base_wall_ns, one.base_ns), _mean_wait_us(one.current_wall_ns, one.current_ns))
         for one in walls
     ]
-    base_us, current_us = (statistics.median(side) for side in zip(*blocked, strict=True))
     cpu_us = [(statistics.median(one.base_ns) / 1e3, statistics.median(one.current_ns) / 1e3) for one in walls]
-    base_cpu_us, current_cpu_us = (statistics.median(side) for side in zip(*cpu_us, strict=True))
+    (base_us, current_us), (base_cpu_us, current_cpu_us) = (
+        [statistics.median(side) for side in zip(*sides, strict=True)] for sides in (blocked, cpu_us)
+    )
     return _BlockedTime(
         base_us=round(base_us, 3),
         current_us=round(current_us, 3),

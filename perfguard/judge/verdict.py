@@ -15,7 +15,7 @@ from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts
 from perfguard.judge.common_mode import CommonMode, common_mode
-from perfguard.judge.compare import Comparison, State, changes_text, compare, lost_work
+from perfguard.judge.compare import Comparison, State, changes_text, compare, comparison_of, lost_work
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
@@ -174,17 +174,33 @@ def examined(
 def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[LostRun, ...]) -> Verdict:
     """Return the verdict with the timings of controlled processes, in place of earlier ones."""
     others = [m for m in verdict.measurements if m.metric not in METRICS or not METRICS[m.metric].by_run]
-    measurements = sorted([*others, *measure_runs(timings)], key=lambda m: m.key)
-    lost = [
-        Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {one.number} {one.reason}")
-        for one in lost_runs
+    findings = [*verdict.findings, *lost_findings("run", lost_runs)]
+    measurements = [*others, *measure_runs(timings)]
+    timed = replace(verdict, timings=timings, lost_runs=lost_runs)
+    return settled(timed, verdict.outcome, findings, verdict.comparisons, measurements)
+
+
+def lost_findings(what: str, lost: Iterable[LostRun]) -> list[Finding]:
+    """Return a warning for each process without a timing."""
+    return [
+        Finding(code=Code.B109, severity=Severity.WARNING, message=f"{what} {one.number} {one.reason}") for one in lost
     ]
+
+
+def settled(
+    verdict: Verdict,
+    outcome: Outcome,
+    findings: Iterable[Finding],
+    comparisons: Iterable[Comparison],
+    measurements: Iterable[Measurement],
+) -> Verdict:
+    """Return a verdict with other results, in their order."""
     return replace(
         verdict,
-        findings=worst_first([*verdict.findings, *lost]),
-        measurements=tuple(measurements),
-        timings=timings,
-        lost_runs=lost_runs,
+        outcome=outcome,
+        findings=worst_first([*findings]),
+        comparisons=tuple(sorted(comparisons, key=lambda one: (one.metric, one.subject))),
+        measurements=tuple(sorted(measurements, key=lambda one: one.key)),
     )
 
 
@@ -207,8 +223,7 @@ def has_runs(baseline: Baseline | None) -> bool:
 def without_runs(verdict: Verdict) -> Verdict:
     """Return the verdict with a note that its time was not judged, because its baseline has no controlled runs."""
     message = "the baseline has no times of controlled processes; measure them with: perfguard baseline refresh"
-    note = Finding(code=Code.B108, severity=Severity.NOTE, message=message)
-    return replace(verdict, findings=worst_first([*verdict.findings, note]))
+    return _with_findings(verdict, _note(Code.B108, message))
 
 
 def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
@@ -233,7 +248,7 @@ def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
     Never on a busy machine: there nearly every step is, and an A/B run takes long, so only a failing step is in doubt.
     """
     comparisons = tuple(comparisons)
-    cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
+    cost = comparison_of(comparisons, "step_cost", judged=True)
     if cost is None or cost.allowed is None or cost.numbers is None or _more_load(comparisons) is not None:
         return False
     reference, current = cost.numbers
@@ -265,19 +280,13 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]
     if began_cold and policy_judges_time:
         message = "times are shown, not judged: a first step waits for the rank that started last"
-        findings.append(Finding(code=Code.B106, severity=Severity.NOTE, message=message))
+        findings.append(_note(Code.B106, message))
     environment_changes: tuple[str, ...] = ()
     if verdict.environment is not None and baseline.environment is not None:
         environment_changes = tuple(verdict.environment.differences(baseline.environment))
         if verdict.environment.machine != baseline.environment.machine:
-            findings.append(
-                Finding(
-                    code=Code.B103,
-                    severity=Severity.NOTE,
-                    message=f"times are shown, not judged: {_machine(baseline.environment)} there, "
-                    f"{_machine(verdict.environment)} here",
-                )
-            )
+            there, here = _machine(baseline.environment), _machine(verdict.environment)
+            findings.append(_note(Code.B103, f"times are shown, not judged: {there} there, {here} here"))
     moved = _moved_machine(verdict, baseline, comparisons)
     busy = _busy_machine(comparisons, {f.place for f in findings if f.severity is Severity.ERROR})
     # They are shown as notes.
@@ -300,8 +309,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     excuse = (Code.B112, busy) if busy else (Code.B107, moved.sentence) if moved is not None else None
     if failed and excuse is not None:
         # It fails for another reason.
-        note = Finding(code=excuse[0], severity=Severity.NOTE, message=excuse[1])
-        return replace(verdict, findings=worst_first([*verdict.findings, note]))
+        return _with_findings(verdict, _note(*excuse))
     if failed:
         return verdict
     if excuse is not None:
@@ -327,7 +335,7 @@ def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | Non
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
     """Return the speed change of the machine if it explains the slower step, or if it is too large to judge the step."""
-    cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
+    cost = comparison_of(comparisons, "step_cost", judged=True)
     if cost is None or any(timing.clock == "wall" for timing in verdict.timings):
         # The calibration kernel does not measure a device.
         return None
@@ -364,7 +372,8 @@ def _more_load(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
 
     It is the minimum over the processes of either side: a step that was slow in a quiet moment too has no excuse.
     """
-    load = next((one.numbers for one in comparisons if one.metric == "run_machine_load"), None)
+    found = comparison_of(comparisons, "run_machine_load")
+    load = found.numbers if found is not None else None
     is_more = load is not None and load[1] - load[0] > 100 * thresholds.BUSY_SHARE
     return load if is_more else None
 
@@ -374,8 +383,12 @@ def _machine(environment: Environment) -> str:
 
 
 def _inconclusive(verdict: Verdict, code: Code, message: str) -> Verdict:
-    return replace(
-        verdict,
-        outcome=Outcome.INCONCLUSIVE,
-        findings=worst_first([*verdict.findings, Finding(code=code, message=message)]),
-    )
+    return _with_findings(replace(verdict, outcome=Outcome.INCONCLUSIVE), Finding(code=code, message=message))
+
+
+def _note(code: Code, message: str) -> Finding:
+    return Finding(code=code, severity=Severity.NOTE, message=message)
+
+
+def _with_findings(verdict: Verdict, *findings: Finding) -> Verdict:
+    return replace(verdict, findings=worst_first([*verdict.findings, *findings]))

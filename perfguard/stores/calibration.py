@@ -67,7 +67,7 @@ def read_calibration(directory: Path) -> Calibration | None:
     workloads: dict[str, tuple[Calibrated, ...]] = {}
     for line in document["metrics"]:
         facts = {key: value for key, value in line.items() if key != "workload"}
-        workloads[line["workload"]] = (*workloads.get(line["workload"], ()), Calibrated.from_dict(facts))
+        workloads[line["workload"]] = (*workloads.get(line["workload"], ()), Calibrated(**facts))
     machine = document["machine"]
     return Calibration(
         runs=document["runs"],

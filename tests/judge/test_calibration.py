@@ -138,4 +138,4 @@ def test_workloads_are_pooled_and_the_least_sensitive_speaks(workloads, independ
 
 def test_the_plain_form_is_the_value():
     for one in (costs(STEADY), costs(STEADY[:3])):
-        assert Calibrated.from_dict(one.as_dict()) == one
+        assert Calibrated(**one.as_dict()) == one
