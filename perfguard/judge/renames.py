@@ -12,8 +12,7 @@ from difflib import SequenceMatcher
 
 from perfguard import thresholds
 from perfguard.findings import Code
-from perfguard.judge.baseline import Baseline
-from perfguard.judge.traits import trait_differences
+from perfguard.judge.baseline import Baseline, trait_differences
 from perfguard.judge.verdict import Verdict
 from perfguard.measure.measurement import Measurement
 from perfguard.workload import moves

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,16 +14,14 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
-from perfguard.judge.baseline import Baseline, BaselineFacts
-from perfguard.judge.common_mode import CommonMode, common_mode
-from perfguard.judge.compare import Comparison, State, changes_text, compare, comparison_of, lost_work
+from perfguard.judge.baseline import Baseline, BaselineFacts, trait_differences, traits_of
+from perfguard.judge.compare import Comparison, Key, State, changes_text, compare, comparison_of, lost_work
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
-from perfguard.judge.traits import trait_differences, traits_of
 from perfguard.judge.weights import workload_weight
 from perfguard.measure import METRICS, MemoryTrack, measure_runs
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import Measurement, Value, number
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.timing import LostRun, Timing
 
@@ -331,6 +330,66 @@ def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | Non
         return None
     # It decides the outcome, so it comes before other warnings.
     return Finding(code=Code.R107, severity=Severity.WARNING, message=text, weight=2 * workload_weight(1.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonMode:
+    """A common factor of all times. `controls` operators have unchanged calls and shapes, `agreeing` of them that factor."""
+
+    calibration: float
+    factor: float
+    controls: int
+    agreeing: int
+
+    @property
+    def sentence(self) -> str:
+        """The message of a finding."""
+        text = f"the calibration kernel is {self.calibration:.2f} times what it was"
+        if self.controls:
+            text += f", {self.agreeing} of {self.controls} unchanged operators about {self.factor:.2f} times"
+        return text
+
+
+def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> CommonMode | None:
+    """Return the factor of the machine's speed; None if it did not change, or if that is unknown.
+
+    The kernel decides whether the machine changed: slower operators with an unchanged kernel are a slower model or framework.
+    The operators decide whether everything changed.
+    """
+    now, before = ({one.key: one.value for one in side} for side in (current, base))
+    kernel = _ratio(now, before, ("run_calibration", ""))
+    if kernel is None or abs(math.log(kernel)) < math.log1p(thresholds.CALIBRATION_MOVED):
+        return None
+    ratios = _control_ratios(now, before)
+    is_trusted = max(kernel, 1 / kernel) <= thresholds.CALIBRATION_TRUSTED
+    if is_trusted and len(ratios) < thresholds.CONTROLS:
+        return None
+    factor, spread = statistics.median(ratios) if ratios else kernel, thresholds.CONTROLS_SPREAD
+    agreeing = sum(1 / spread <= ratio / factor <= spread for ratio in ratios)
+    found = CommonMode(calibration=kernel, factor=factor, controls=len(ratios), agreeing=agreeing)
+    has_one_direction = math.log(factor) * math.log(kernel) > 0
+    explained = abs(math.log(factor)) <= thresholds.CALIBRATION_SLOPE * abs(math.log(kernel))
+    is_common = has_one_direction and explained and agreeing >= thresholds.CONTROLS_AGREEING * len(ratios)
+    return found if is_common or not is_trusted else None
+
+
+def _ratio(now: Mapping[Key, Value], before: Mapping[Key, Value], key: Key) -> float | None:
+    after, reference = number(now.get(key)) or 0.0, number(before.get(key)) or 0.0
+    return after / reference if after > 0 and reference > 0 else None
+
+
+def _control_ratios(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> list[float]:
+    """Return the time ratio of every operator with unchanged calls and shapes."""
+    controls = [
+        operator
+        for metric, operator in now
+        if metric == "operator_time"
+        and all(
+            now.get((name, operator)) == before.get((name, operator)) for name in ("operator_calls", "operator_shapes")
+        )
+    ]
+    ratios = (_ratio(now, before, ("operator_time", operator)) for operator in controls)
+    return [ratio for ratio in ratios if ratio is not None]
 
 
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:

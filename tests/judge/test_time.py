@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfguard.findings import Severity
 from perfguard.gate import judge_time, seems_suspect
 from perfguard.judge import Outcome, Policy, Rule, Tolerance, step_time_of, without_details
-from perfguard.judge.common_mode import common_mode
+from perfguard.judge.verdict import common_mode
 from perfguard.timing import LostRun, Timing
 from tests.facts import HERE, baseline, measured
 from tests.judge.test_verdict import ELSEWHERE, examine
