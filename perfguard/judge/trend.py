@@ -191,8 +191,10 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
     release = next((i for i in range(len(values) - 2, -1, -1) if series.points[i].moment.release), None)
     level = creep.after if creep else levels[-1].value
     anchor = release or 0
-    line = creep if creep is not None and creep.straight and anchor >= creep.index else None
-    reference = _value_on_line(line, anchor) if line else _level_at(anchor, levels)
+    reference = _level_at(anchor, levels)
+    if creep is not None and creep.straight and anchor >= creep.index:
+        # The value on the line.
+        reference = creep.before * (creep.after / creep.before) ** ((anchor - creep.index) / max(1, creep.runs - 1))
     has_limit = tolerance is not None and tolerance.relative != math.inf
     is_judged = has_limit and (metric is None or not metric.only_changes)
     judged = is_judged and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
@@ -432,12 +434,6 @@ def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
     rest = len(scaled) % width
     thinned_places, thinned = (np.median(one[rest:].reshape(-1, width), axis=1) for one in (places, scaled))
     return thinned_places, thinned
-
-
-def _value_on_line(creep: Creep, index: int) -> float:
-    """Return the value of a creep's line at one run."""
-    done = (index - creep.index) / max(1, creep.runs - 1)
-    return float(creep.before * (creep.after / creep.before) ** done)
 
 
 def _level_at(index: int, levels: Sequence[_Level]) -> float:

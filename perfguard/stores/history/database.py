@@ -193,7 +193,9 @@ def _connected_or_immutable(path: Path, *, wait_s: float) -> sqlite3.Connection:
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
     except sqlite3.OperationalError as error:
         connection.close()
-        if not _lacks_log(error) or os.path.exists(f"{path}-wal"):
+        # SQLITE_READONLY_DIRECTORY and the like: SQLite could not create its files next to the database.
+        lacks_log = error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
+        if not lacks_log or os.path.exists(f"{path}-wal"):
             raise
         return _connected(path, "mode=ro&immutable=1", wait_s=wait_s)
     except sqlite3.Error:
@@ -204,11 +206,6 @@ def _connected_or_immutable(path: Path, *, wait_s: float) -> sqlite3.Connection:
 
 def _connected(path: Path, how: str, *, wait_s: float) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(os.fsencode(path))}?{how}", uri=True, timeout=wait_s)
-
-
-def _lacks_log(error: sqlite3.OperationalError) -> bool:
-    """Whether SQLite could not create its files next to a database (SQLITE_READONLY_DIRECTORY, SQLITE_CANTOPEN)."""
-    return error.sqlite_errorname.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN"))
 
 
 def _engine(url: URL, *, writing: bool, wait_s: float) -> Engine:
@@ -258,7 +255,8 @@ def _converted(database: Database, error: Exception, *, writing: bool) -> StoreE
     """Return the error of a database with the next step. A failed writer changes nothing."""
     shown, said = database.shown, _first_line(error, database.engine.url)
     unchanged = "Nothing was changed. " if writing else ""
-    is_locked = ("locked" in said or "busy" in said) if database.is_file else _state_of(error) == "55P03"
+    code = getattr(getattr(error, "orig", None), "sqlstate", None)
+    is_locked = ("locked" in said or "busy" in said) if database.is_file else code == "55P03"  # lock_not_available
     if is_locked:
         return StoreError(
             f"{shown} has been locked by another process for {database.wait_s:g} seconds. {unchanged}"
@@ -279,11 +277,6 @@ def _converted(database: Database, error: Exception, *, writing: bool) -> StoreE
         elif "readonly" in said or "unable to open" in said:
             remedy = "Correct the permissions of it and its directory"
     return StoreError(f"{shown} cannot be used: {said}. {unchanged}{remedy}, {_AGAIN}")
-
-
-def _state_of(error: Exception) -> str | None:
-    """Return the SQLSTATE of an error of PostgreSQL; 55P03 is lock_not_available."""
-    return getattr(getattr(error, "orig", None), "sqlstate", None)
 
 
 def _damaged(shown: str, why: str) -> DamagedError:

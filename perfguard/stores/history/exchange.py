@@ -93,13 +93,9 @@ def csv_text(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _csv_line(cells: Iterable[object]) -> str:
     line = io.StringIO()
-    csv.writer(line).writerow(["" if cell is None else _plain_text(str(cell)) for cell in cells])
-    return line.getvalue()
-
-
-def _plain_text(text: str) -> str:
-    """Return text that UTF-8 can hold: lone surrogates are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    csv.writer(line).writerow(cells)
+    # UTF-8 cannot hold lone surrogates.
+    return line.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _workload_from(plain: dict[str, Any]) -> WorkloadEntry:
