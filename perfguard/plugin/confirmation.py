@@ -19,7 +19,9 @@ from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
-from perfguard.judge import Baseline, PairedRun, Verdict
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.confirmation import PairedRun
+from perfguard.judge.verdict import Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND
 from perfguard.reports.reading import read_report
 from perfguard.workload import workload_of

@@ -18,7 +18,7 @@ import pytest
 from perfguard.cli.trends import with_trends
 from perfguard.documents import read_document, violations
 from perfguard.errors import StoreError, UsageError
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.stores.history import open_history
@@ -623,7 +623,7 @@ import sys
 sys.modules["{package}"] = None
 from perfguard.cli.trends import with_trends
 from perfguard.errors import UsageError
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import RunReport
 from tests.facts import FINGERPRINT, HERE, WORKLOAD
 verdict = Verdict(workload=WORKLOAD, outcome=Outcome.PASSED, findings=(), fingerprint=FINGERPRINT, environment=HERE)

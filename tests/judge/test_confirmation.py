@@ -9,7 +9,9 @@ import pytest
 
 from perfguard.findings import Code, Severity
 from perfguard.gate import judge_again, judge_time
-from perfguard.judge import PairedRun, Policy, Rule, Tolerance, step_time_of
+from perfguard.judge.confirmation import PairedRun
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.reports.overview import trade_off, where_text
 from tests.facts import HERE, measured

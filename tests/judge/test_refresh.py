@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 
 from perfguard import StepWindow
 from perfguard.findings import Code
-from perfguard.judge import (
-    Baseline,
-    Direction,
-    Policy,
-    Refresh,
-    Refreshed,
-    Rule,
-    State,
-    Tolerance,
-    compare,
-    ratcheted,
-    refreshed,
-)
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.compare import State, compare
+from perfguard.judge.refresh import Direction, Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure import METRICS, Better, Kind, Measurement, Metric
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, baseline, measured, names_the_next_command
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.errors import PerfguardError, StoreError, UsageError
-from perfguard.judge import Tolerance
+from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.trend import trend
 from perfguard.measure import METRICS
 from perfguard.reports.trend import trend_text

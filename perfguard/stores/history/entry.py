@@ -12,7 +12,9 @@ from typing import Any
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Severity
-from perfguard.judge import Outcome, Rule, Tolerance, Verdict, step_time_of
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Rule, Tolerance
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind
 
 #: Metrics whose unit was renamed. The unit is part of the key of a series, so the key keeps the old one.

@@ -21,7 +21,7 @@ from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIE
 if TYPE_CHECKING:
     from sqlalchemy import Column, Connection, Row
 
-    from perfguard.judge import Verdict
+    from perfguard.judge.verdict import Verdict
 
 #: The number of ids in one statement; SQLite takes 32 766 (999 before 3.32).
 _AT_ONCE = 900
