@@ -7,7 +7,6 @@ nanoseconds, so the sum is exact.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 
 from perfguard.dialects.collectives import COLLECTIVE
 from perfguard.judge.quantities import differences
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import ALL_RANKS, Measurement, rank_of
 
 #: Times of a step without the profiler, in us: in controlled processes, else in the process that was profiled later.
 UNPROFILED = ("run_wall_time", "run_cpu_time", "step_time")
@@ -28,8 +27,6 @@ OPERATORS = "operator_time"
 _TIMES = {OPERATORS: "times", "profiled_step_part": "computed", "step_part_time": "reported"}
 _NUMBERS = {"operator_calls": "calls", "operator_position": "positions"}
 
-_RANK = re.compile(r"rank(\d+)(?::(.*))?\Z", re.DOTALL)
-_ALL_RANKS = "ranks:"
 #: Times beyond thirty years in us, and fewer calls than one in a million steps, come from a damaged report.
 _LARGEST = 1e15
 _FEWEST_CALLS = 1e-6
@@ -182,7 +179,7 @@ def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
         side = sides[rank]
         if one.metric == "operator_shapes" and isinstance(value, dict):
             side.shapes[subject] = value
-        elif subject.startswith(_ALL_RANKS) or isinstance(value, (dict, list)) or not abs(value) < _LARGEST:
+        elif subject.startswith(ALL_RANKS) or isinstance(value, (dict, list)) or not abs(value) < _LARGEST:
             continue
         elif one.metric in _NUMBERS:
             getattr(side, _NUMBERS[one.metric])[subject] = value
@@ -195,10 +192,10 @@ def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
 
 def _split(one: Measurement) -> tuple[int | None, str]:
     """Return rank and subject; the steps of a rank are `rank1`, its operators `rank1:MatMul`."""
-    found = _RANK.match(one.subject)
-    if found is None or (found[2] is None and one.metric not in UNPROFILED):
+    found = rank_of(one.subject)
+    if found is None or (":" not in one.subject and one.metric not in UNPROFILED):
         return None, one.subject
-    return int(found[1]), found[2] or ""
+    return found
 
 
 def _of_the_job(sides: Mapping[int | None, _Side]) -> dict[str, int]:

@@ -158,8 +158,7 @@ def judged_step(timings: Iterable[PairedTiming], *, policy: Policy, sensitive: b
     """Return the result of an A/B run for the step; None if it is not judged, or if too few processes left a time."""
     if not _is_judged(policy):
         return None
-    found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
-    return _STATES.get(found.pace)
+    return _STATES.get(paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive).pace)
 
 
 _STATES = {Pace.SLOWER: State.WORSE, Pace.SAME: State.SAME, Pace.FASTER: State.BETTER}
@@ -215,7 +214,9 @@ def with_pairs(
             new += [longer] if longer is not None else []
         findings += policy.considered(new)
     if found.pace is Pace.UNDECIDED and is_judged:
-        findings.append(_undecided(found))
+        what = "processes" if found.interleaved else "pairs of processes"
+        left = f"{len(found.effects)} {what} left a time, of {found.least} needed"
+        findings.append(Finding(code=Code.B108, message=left))
     outcome = _outcome(verdict, findings, found, is_judged)
     return settled(verdict, outcome, findings, comparisons, measurements), found
 
@@ -301,12 +302,6 @@ def _design(found: Paired) -> str:
     if found.interleaved:
         return f"step by step in {count} process{'es' if count > 1 else ''}"
     return f"in {count} alternating pair{'s' if count > 1 else ''} of processes"
-
-
-def _undecided(found: Paired) -> Finding:
-    what = "processes" if found.interleaved else "pairs of processes"
-    left = f"{len(found.effects)} {what} left a time, of {found.least} needed"
-    return Finding(code=Code.B108, message=left)
 
 
 def paired_comparisons(

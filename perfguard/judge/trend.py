@@ -277,7 +277,9 @@ def _scaled(values: Sequence[float]) -> Numbers:
         logarithms: Numbers = np.log(numbers)
         return logarithms
     sizes = np.abs(numbers[numbers != 0])
-    return numbers / (float(np.median(sizes)) if sizes.size else 1.0)
+    # Clipped, so that squares are finite.
+    multiples: Numbers = np.clip(numbers / (float(np.median(sizes)) if sizes.size else 1.0), -1e100, 1e100)
+    return multiples
 
 
 def _noise(scaled: Numbers) -> float:

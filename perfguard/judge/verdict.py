@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -49,19 +48,18 @@ class Coverage:
     shown_only: int = 0
 
     @classmethod
-    def of(cls, comparisons: Iterable[Comparison]) -> Coverage:
+    def of(cls, comparisons: Collection[Comparison]) -> Coverage:
         """Count comparisons."""
-        counts: Counter[str] = Counter()
-        for one in comparisons:
-            if one.state is State.NOT_COMPARABLE:
-                counts["not_comparable"] += 1
-            elif not one.judged:
-                counts["shown_only"] += 1
-            else:
-                counts["compared"] += 1
-                if one.state is not State.SAME:
-                    counts[one.state.value] += 1
-        return cls(**counts)
+        comparable = [one for one in comparisons if one.state is not State.NOT_COMPARABLE]
+        judged = [one.state for one in comparable if one.judged]
+        return cls(
+            compared=len(judged),
+            worse=judged.count(State.WORSE),
+            better=judged.count(State.BETTER),
+            changed=judged.count(State.CHANGED),
+            not_comparable=len(comparisons) - len(comparable),
+            shown_only=len(comparable) - len(judged),
+        )
 
     def __add__(self, other: Coverage) -> Coverage:
         return Coverage(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
@@ -235,10 +233,8 @@ def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
         return True
     if can_confirm and is_in_doubt(verdict.comparisons):
         return True
-    return any(
-        one.judged and one.state is State.WORSE and one.metric in METRICS and METRICS[one.metric].by_run
-        for one in verdict.comparisons
-    )
+    worse = {one.metric for one in verdict.comparisons if one.judged and one.state is State.WORSE}
+    return any(METRICS[name].by_run for name in worse & METRICS.keys())
 
 
 def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
@@ -306,20 +302,14 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     if not has_common and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     excuse = (Code.B112, busy) if busy else (Code.B107, moved.sentence) if moved is not None else None
-    if failed and excuse is not None:
-        # It fails for another reason.
-        return _with_findings(verdict, _note(*excuse))
     if failed:
-        return verdict
+        # It fails for another reason than the machine.
+        return _with_findings(verdict, _note(*excuse)) if excuse is not None else verdict
     if excuse is not None:
         return _inconclusive(verdict, *excuse)
-    if (
-        verdict.lost_runs
-        and len(verdict.timings) < thresholds.FEWEST_RUNS
-        and (is_suspect(verdict) or not verdict.timings)
-    ):
-        left = f"{len(verdict.timings)} of {len(verdict.timings) + len(verdict.lost_runs)} processes left a time"
-        return _inconclusive(verdict, Code.B108, left)
+    timed, lost = len(verdict.timings), len(verdict.lost_runs)
+    if lost and timed < thresholds.FEWEST_RUNS and (is_suspect(verdict) or not timed):
+        return _inconclusive(verdict, Code.B108, f"{timed} of {timed + lost} processes left a time")
     return verdict
 
 
