@@ -238,16 +238,12 @@ def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fing
             "fingerprint_id": fingerprint,
             "machine": machine,
         }
-    known = _keys_of(connection, workload)
+    keys = select(SERIES.c.key, SERIES.c.id).where(SERIES.c.workload_id == workload)
+    known = {row.key: row.id for row in connection.execute(keys)}
     if new := [row for key, row in rows.items() if key not in known]:
         connection.execute(insert(SERIES), new)
-        known = _keys_of(connection, workload)
+        known = {row.key: row.id for row in connection.execute(keys)}
     return [known[key] for key in rows]
-
-
-def _keys_of(connection: Connection, workload: int) -> dict[str, int]:
-    found = connection.execute(select(SERIES.c.key, SERIES.c.id).where(SERIES.c.workload_id == workload))
-    return {row.key: row.id for row in found}
 
 
 def _fact(connection: Connection, plain: object) -> int | None:

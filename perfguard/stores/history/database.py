@@ -253,10 +253,10 @@ def _revision(connection: Connection) -> str | None:
 
 def _converted(database: Database, error: Exception, *, writing: bool) -> StoreError:
     """Return the error of a database with the next step. A failed writer changes nothing."""
-    shown, said = database.shown, _first_line(error, database.engine.url)
+    shown, reason = database.shown, _first_line(error, database.engine.url)
     unchanged = "Nothing was changed. " if writing else ""
     code = getattr(getattr(error, "orig", None), "sqlstate", None)
-    is_locked = ("locked" in said or "busy" in said) if database.is_file else code == "55P03"  # lock_not_available
+    is_locked = ("locked" in reason or "busy" in reason) if database.is_file else code == "55P03"  # lock_not_available
     if is_locked:
         return StoreError(
             f"{shown} has been locked by another process for {database.wait_s:g} seconds. {unchanged}"
@@ -265,18 +265,18 @@ def _converted(database: Database, error: Exception, *, writing: bool) -> StoreE
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         # If it failed during a commit, the result is unknown.
         again = f"{_AGAIN[:-1]}: nothing is added twice." if writing else _AGAIN
-        return StoreError(f"{shown} closed the connection: {said}. Earlier runs are kept. Correct that, {again}")
+        return StoreError(f"{shown} closed the connection: {reason}. Earlier runs are kept. Correct that, {again}")
     remedy = "Correct that"
     if database.is_file:
-        if any(word in said for word in ("not a database", "malformed", "corrupt")):
-            return _damaged(shown, said)
-        if "no such table" in said or "no such column" in said:
-            return _damaged(shown, f"a part is missing ({said})")
-        if "full" in said or "I/O" in said:
+        if any(word in reason for word in ("not a database", "malformed", "corrupt")):
+            return _damaged(shown, reason)
+        if "no such table" in reason or "no such column" in reason:
+            return _damaged(shown, f"a part is missing ({reason})")
+        if "full" in reason or "I/O" in reason:
             remedy = "Free disk space"
-        elif "readonly" in said or "unable to open" in said:
+        elif "readonly" in reason or "unable to open" in reason:
             remedy = "Correct the permissions of it and its directory"
-    return StoreError(f"{shown} cannot be used: {said}. {unchanged}{remedy}, {_AGAIN}")
+    return StoreError(f"{shown} cannot be used: {reason}. {unchanged}{remedy}, {_AGAIN}")
 
 
 def _damaged(shown: str, why: str) -> DamagedError:

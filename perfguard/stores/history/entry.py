@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -179,11 +180,9 @@ def _finite(value: float, verdict: Verdict, name: str) -> float:
 
 
 def _refuse_twice(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise StoreError(f"{name} occurs twice, so neither can be used; write the report again.")
-        seen.add(name)
+    counts = Counter(names)
+    if (twice := next((name for name, count in counts.items() if count > 1), None)) is not None:
+        raise StoreError(f"{twice} occurs twice, so neither can be used; write the report again.")
 
 
 def _plain(tolerance: Tolerance | None) -> Any:
