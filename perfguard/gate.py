@@ -19,36 +19,31 @@ from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
 from perfguard.errors import DamagedError, PerfguardError, UsageError
 from perfguard.findings import Code, Finding, is_invalid, worst_first
-from perfguard.judge import (
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.compare import State
+from perfguard.judge.confirmation import Confirm, confirmed, confirmed_before, why_not_confirmed
+from perfguard.judge.pairs import (
     PAIRED_METRICS,
     TIME_METRICS,
-    Baseline,
-    Confirm,
-    Outcome,
     Pace,
     Paired,
-    Policy,
-    Refresh,
-    Refreshed,
-    State,
-    Unconfirmed,
+    judged_step,
+    own_tolerance,
+    paired,
+    with_pairs,
+    without_judged,
+)
+from perfguard.judge.refresh import Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import (
+    Outcome,
     Verdict,
     compared,
-    confirmed,
-    confirmed_before,
     could_judge_runs,
     examined,
     has_runs,
     is_suspect,
-    judged_step,
-    own_tolerance,
-    paired,
-    ratcheted,
-    refreshed,
-    why_not_confirmed,
-    with_pairs,
     with_runs,
-    without_judged,
     without_runs,
 )
 from perfguard.measure import (
@@ -287,7 +282,7 @@ def judge_time(
         return decide(timed, baseline, policy=policy)
     return confirmed(
         lambda step: decide(timed, baseline, policy=policy, step=step),
-        lambda: Unconfirmed(reason=unconfirmed) if unconfirmed else confirm(baseline),
+        lambda: unconfirmed or confirm(baseline),
     )
 
 

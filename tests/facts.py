@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.gate import Update, judge_with_store, refresh
-from perfguard.judge import Baseline, Policy, Refresh, Verdict
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Verdict
 from perfguard.measure import Measurement
 from perfguard.recording import Environment, Fingerprint, Recording
 from perfguard.stores import Store

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from perfguard.judge import Outcome, Verdict
 from perfguard.judge.trend import Moment, Point, Series
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.reports import RunReport
 from perfguard.reports.document import report_document

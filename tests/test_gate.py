@@ -23,7 +23,10 @@ from perfguard.gate import (
     open_store,
     refresh,
 )
-from perfguard.judge import Baseline, Outcome, Policy, Refresh, Rule, Tolerance
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.verdict import Outcome
 from perfguard.measure import Measurement, measure_runs
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document

@@ -10,7 +10,10 @@ from perfguard.capture import backend
 from perfguard.capture.driver import Driver
 from perfguard.findings import Severity
 from perfguard.gate import examine, judge
-from perfguard.judge import Baseline, Outcome, Policy, Rule, State, Tolerance
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.compare import State
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.verdict import Outcome
 from perfguard.window import StepWindow
 
 pytestmark = pytest.mark.slow

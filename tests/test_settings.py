@@ -11,7 +11,7 @@ import pytest
 from perfguard import StepWindow
 from perfguard.configuration import configuration_schema
 from perfguard.errors import UsageError
-from perfguard.judge import Rule, Tolerance
+from perfguard.judge.tolerance import Rule, Tolerance
 from perfguard.measure import METRICS
 from perfguard.settings import Settings, find_root, read_settings, rules, with_marker
 from perfguard.thresholds import MOST_BASELINE_RUNS

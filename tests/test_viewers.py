@@ -128,7 +128,7 @@ def test_no_command_touches_what_the_profiler_wrote(tmp_path, monkeypatch, name)
 def test_a_refresh_touches_only_the_baseline(tmp_path, monkeypatch):
     from perfguard.capture.replay import replay
     from perfguard.gate import Update, judge_with_store, open_store, refresh
-    from perfguard.judge import Policy
+    from perfguard.judge.tolerance import Policy
 
     place = Path(shutil.copytree(RECORDINGS / "torch-mlp", tmp_path / "r"))
     before = hashes(place)

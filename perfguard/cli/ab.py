@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from perfguard.capture.ab.pytest_run import Recorded, Timeable
     from perfguard.capture.ab.sides import Side
     from perfguard.capture.worktree import Place
-    from perfguard.judge import Paired, Policy, Verdict
+    from perfguard.judge.pairs import Paired
+    from perfguard.judge.tolerance import Policy
+    from perfguard.judge.verdict import Verdict
     from perfguard.reports.files import ReportFile
     from perfguard.screen import Screen
 
@@ -345,7 +347,7 @@ def _compared(
 
 def _why_not_timed(exact: Verdict, base: Timeable | None, current: Timeable | None) -> str:
     """Return the reason why a workload is not timed; empty where it can be."""
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
 
     if exact.outcome is Outcome.INVALID:
         return "a recording is incomplete"
@@ -366,7 +368,7 @@ def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
 
 def _report(found: _Found, requested: _Requested, files: Iterable[ReportFile], shown_on: Screen) -> int:
     """Print the comparison, write the files by reporter, and return the exit code."""
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.ab import ab_lines, ab_table
     from perfguard.reports.terminal import coverage_line, summary

@@ -36,7 +36,7 @@ def command(directory: Path, steps: str | None, **how: Any) -> None:
     from perfguard.contract import expectation
     from perfguard.integrations.offline import analyse
     from perfguard.integrations.offline.options import AnalysisOptions
-    from perfguard.judge import Policy
+    from perfguard.judge.tolerance import Policy
     from perfguard.reports.terminal import checked
 
     window = None if steps is None else _steps(steps)

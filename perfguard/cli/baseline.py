@@ -43,7 +43,7 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
     Everything after the options goes to pytest.
     """
     from perfguard.capture.command import PYTEST, run_command
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports.reading import read_report
 
     if new_only and ratchet:
@@ -109,7 +109,7 @@ def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbos
     Exit code 1 when anything judged does.
     """
     from perfguard.gate import judge_again
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.reading import read_report
     from perfguard.reports.terminal import compared_lines, summary

@@ -20,8 +20,8 @@ from perfguard.cli.screen import echo, echo_plain, screen, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfguard.judge import Verdict
     from perfguard.judge.calibration import Calibrated
+    from perfguard.judge.verdict import Verdict
     from perfguard.screen import Screen
     from perfguard.stores.calibration import Calibration
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from perfguard.cli.bar import Bar
     from perfguard.contract import Expectation
     from perfguard.contract.reduction import Visit
-    from perfguard.judge import Outcome, Policy, Verdict
+    from perfguard.judge.tolerance import Policy
+    from perfguard.judge.verdict import Outcome, Verdict
 
     #: A recording of this machine, or of another file system.
     Place = Path | RemoteTree
@@ -99,7 +100,7 @@ def command(
     from perfguard.contract import expectation
     from perfguard.contract.own_checks import own_checks
     from perfguard.documents import dumps
-    from perfguard.judge import Policy
+    from perfguard.judge.tolerance import Policy
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json, verdict_document
     from perfguard.reports.terminal import checked
@@ -218,7 +219,7 @@ def examined(place: Place, policy: Policy, expected: Expectation, layout: Layout
     from perfguard.errors import DamagedError
     from perfguard.findings import Code, Finding
     from perfguard.gate import examine
-    from perfguard.judge import Outcome, Verdict
+    from perfguard.judge.verdict import Outcome, Verdict
     from perfguard.recording import RECORDING_FILE
 
     tree = None if isinstance(place, Path) else place

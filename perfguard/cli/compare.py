@@ -18,7 +18,8 @@ from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from perfguard.contract.progress import Progress
-    from perfguard.judge import Policy, Verdict
+    from perfguard.judge.tolerance import Policy
+    from perfguard.judge.verdict import Verdict
     from perfguard.screen import Screen
 
 
@@ -41,7 +42,7 @@ def command(
     from perfguard.cli.output import refuse_clash
     from perfguard.documents import write_atomically
     from perfguard.gate import compare
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json
     from perfguard.reports.terminal import compared_lines, coverage_line, summary
@@ -84,7 +85,7 @@ def command(
 
 def _show_invalid(sides: tuple[tuple[str, Path, Verdict], ...], shown_on: Screen) -> None:
     """Print which of the two is incomplete, each with its own findings."""
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines
 
     for side, path, verdict in sides:

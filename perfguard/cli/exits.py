@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
 
 EXIT_PASSED = 0
 EXIT_REGRESSION = 1
@@ -17,7 +17,7 @@ EXIT_NOTHING = 4
 def exit_code(outcomes: list[Outcome]) -> int:
     """Return the exit code of several outcomes, that of the gravest; of none, that nothing could be judged."""
     # The judge, and all it stands on, is imported when something was judged: `--help` needs only the numbers.
-    from perfguard.judge import Outcome
+    from perfguard.judge.verdict import Outcome
 
     by_gravity = {
         Outcome.INVALID: EXIT_INVALID,

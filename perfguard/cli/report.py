@@ -17,7 +17,7 @@ from perfguard.cli.project import project_settings
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfguard.judge import Verdict
+    from perfguard.judge.verdict import Verdict
     from perfguard.reports import RunReport
     from perfguard.settings import Settings
 

@@ -22,7 +22,7 @@ from perfguard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from perfguard.judge import Verdict
+    from perfguard.judge.verdict import Verdict
     from perfguard.screen import Screen
 
 _SHOWN_OPERATORS = 10
@@ -81,7 +81,8 @@ def command(
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.gate import Update, judge_with_store, open_store, refresh
-    from perfguard.judge import Outcome, Refresh
+    from perfguard.judge.refresh import Refresh
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
     from perfguard.window import StepWindow
 
@@ -149,8 +150,8 @@ def _lines(verdict: Verdict, shown_on: Screen) -> Iterator[str]:
     """Word the verdict: what is wrong or worse first, then what was measured; quiet, only what is not green."""
     from dataclasses import replace
 
-    from perfguard.judge import Outcome
     from perfguard.judge.refresh import REASON_OPTION
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import SHOWN_PER_CODE, change_lines, coverage_line, finding_lines, measurement_rows
 

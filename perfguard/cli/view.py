@@ -13,7 +13,7 @@ from perfguard.cli import options
 from perfguard.cli.screen import echo_line
 
 if TYPE_CHECKING:
-    from perfguard.judge import Verdict
+    from perfguard.judge.verdict import Verdict
 
 #: A trace above this stays where it is: a page that holds it would be slow to open.
 _MOST_TRACE_BYTES = 100 * 1024**2

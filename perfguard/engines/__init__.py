@@ -1,12 +1,13 @@
 """Engines: run work in several processes or machines. An engine opens a `concurrent.futures.Executor`.
 
-To add one, write a module `perfguard/engines/NAME.py` with the function `opened`, which returns a class like `Engine`.
+To add one, write a module `perfguard/engines/NAME.py` with the function `opened`, which returns an `Engine`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from perfguard.errors import UsageError
 
@@ -14,30 +15,32 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """A set of workers that run a number of calls at once."""
 
-    @property
-    def jobs(self) -> int:
-        """Number of calls that run at once."""
+    #: Number of calls that run at once.
+    jobs: int
 
+    @abstractmethod
     def open(self, jobs: int) -> Executor:
         """Return a new executor for `jobs` calls at once; an earlier one may be broken, and is not used again."""
 
+    @abstractmethod
     def is_loss(self, error: BaseException) -> bool:
         """Whether this error of a call means that its worker died."""
 
-    def check(self) -> None:
-        """Check the workers when no result arrives for a while; raise `UsageError` if none will ever arrive."""
-
-    def require_access(self, directory: str) -> None:
-        """Raise `UsageError` if a worker cannot access a directory of this machine."""
-
-    def end(self, *, at_once: bool) -> None:
-        """End the workers that were opened; `at_once` without waiting for their calls."""
-
+    @abstractmethod
     def close(self) -> None:
         """Release the workers for good."""
+
+    def check(self) -> None:  # noqa: B027
+        """Check the workers when no result arrives for a while; raise `UsageError` if none will ever arrive."""
+
+    def require_access(self, directory: str) -> None:  # noqa: B027
+        """Raise `UsageError` if a worker cannot access a directory of this machine."""
+
+    def end(self, *, at_once: bool) -> None:  # noqa: B027
+        """End the workers that were opened; `at_once` without waiting for their calls."""
 
 
 def engine_named(name: str, jobs: int | None, scheduler: str | None) -> Engine:

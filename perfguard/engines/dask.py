@@ -11,6 +11,7 @@ from concurrent.futures import CancelledError, Executor
 from pkgutil import resolve_name
 from typing import Any
 
+from perfguard.engines import Engine
 from perfguard.errors import UsageError
 
 #: Longest wait for the answer of a scheduler, in seconds.
@@ -57,8 +58,8 @@ def opened(jobs: int | None, scheduler: str | None) -> DaskEngine:
     return engine
 
 
-class DaskEngine:
-    """A client of a cluster; it neither starts nor ends the workers."""
+class DaskEngine(Engine):
+    """A client of a cluster; it neither starts nor ends the workers. The scheduler cancels calls without a waiting client."""
 
     def __init__(self, client: Any, jobs: int | None, log: logging.Logger, level: int) -> None:
         self._client = client
@@ -127,9 +128,6 @@ class DaskEngine:
                     f"the worker {worker} cannot access {directory}. Use a directory on a filesystem that all workers "
                     "share, or a URL (s3://...)."
                 )
-
-    def end(self, *, at_once: bool) -> None:
-        """Do nothing: the scheduler cancels calls without a waiting client."""
 
     def close(self) -> None:
         """Leave the cluster; it cancels the remaining calls."""

@@ -13,6 +13,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from perfguard.engines import Engine
+
 
 def usable_cpus() -> int:
     """Return the number of CPUs that this process may use, by its affinity and its cgroup's quota."""
@@ -41,8 +43,8 @@ class _Starts(SpawnContext):
         return process
 
 
-class LocalEngine:
-    """A pool of processes."""
+class LocalEngine(Engine):
+    """A pool of processes; it detects by itself that one died."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
@@ -61,12 +63,6 @@ class LocalEngine:
     def is_loss(self, error: BaseException) -> bool:
         """Whether a process of the pool died, which breaks the whole pool."""
         return isinstance(error, BrokenExecutor)
-
-    def check(self) -> None:
-        """Do nothing: a pool detects by itself that a process died."""
-
-    def require_access(self, directory: str) -> None:
-        """Do nothing: processes of this machine have the same files."""
 
     def close(self) -> None:
         """End the pool."""

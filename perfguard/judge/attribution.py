@@ -83,21 +83,15 @@ def attribution(ledger: Ledger, *, step_ns: int) -> Attribution | Unattributed:
     explained_ns = sign * sum(entry.change_ns for entry in operators)
     if explained_ns * thresholds.LEDGER_OUTWEIGHED <= sum(abs(entry.change_ns) for entry in others):
         largest = max(others, key=lambda entry: abs(entry.change_ns), default=None)
-        return Unattributed(
-            doubt=Doubt.OUTWEIGHED,
-            step_ns=step_ns,
-            part=largest.cause if largest else None,
-            part_ns=_change_ns(largest) if largest else 0,
-        )
+        part = largest.cause if largest else None
+        # A correction has the opposite sign in the ledger.
+        opposite = -1 if part in (Cause.PROFILER, Cause.OVERLAP) else 1
+        part_ns = opposite * largest.change_ns if largest else 0
+        return Unattributed(doubt=Doubt.OUTWEIGHED, step_ns=step_ns, part=part, part_ns=part_ns)
     shares = [share for share in _shares(operators) if sign * share.change_ns > 0]
     shares.sort(key=lambda share: (-abs(share.change_ns), share.subject))
     least_ns = thresholds.NEGLIGIBLE_PART * abs(shares[0].change_ns)
     return Attribution(shares=tuple(share for share in shares if abs(share.change_ns) >= least_ns))
-
-
-def _change_ns(entry: Entry) -> int:
-    """Return the change of a part: a correction has the opposite sign in the ledger."""
-    return -entry.change_ns if entry.cause in (Cause.PROFILER, Cause.OVERLAP) else entry.change_ns
 
 
 def _shares(entries: list[Entry]) -> list[Share]:

@@ -1,4 +1,4 @@
-"""Baselines: the stored measurements of one workload."""
+"""Baselines: the stored measurements of one workload, and what must be equal for a comparison with them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from perfguard.contract import Contract, Extract
 from perfguard.measure.measurement import Measurement
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment, Fingerprint
@@ -22,16 +23,12 @@ class BaselineFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(BaselineFacts):
     """Stored measurements, with the machine and settings that they were measured with, but without tolerances."""
 
     workload: str
     fingerprint: Fingerprint | None
-    environment: Environment | None
     measurements: tuple[Measurement, ...]
-    runs: int = 1
-    commit: str | None = None
-    reason: str | None = None
     #: The commit of the step's time, if a later refresh kept that time.
     time_commit: str | None = None
     #: Properties of a foreign directory, for comparisons; never stored.
@@ -87,3 +84,64 @@ def _stored(measurement: Measurement) -> dict[str, Any]:
     metric = METRICS.get(measurement.metric)
     kept = metric is None or metric.gated or metric.by_run
     return (measurement if kept else replace(measurement, samples=())).as_dict()
+
+
+# -- comparable recordings -------------------------------------------------------------------------------------------
+
+# A foreign profiler directory has no fingerprint. Its traits (from layouts, conditions and ranks) prevent a comparison of an
+# NPU of one framework with a CPU of another.
+
+#: Beginnings of the ids of the layouts of each framework.
+_BACKENDS = {
+    "mindspore": ("ms-", "mf-", "minddata", "summary", "ir", "memtrack"),
+    "torch": ("pt-",),
+}
+#: The names of each framework for the conditions npu and gpu.
+_DEVICES = {
+    "mindspore": {"npu": "ascend", "gpu": "gpu"},
+    "torch": {"npu": "npu", "gpu": "cuda"},
+}
+
+
+def traits_of(contract: Contract) -> dict[str, Any]:
+    """Return backend, device, mode and number of ranks, as far as known."""
+    extracts = contract.extracts
+    known: dict[str, Any] = {"ranks": len({extract.rank for extract in extracts}) or None}
+    for name, find in (("backend", _backend), ("device", _device), ("mode", _mode)):
+        # The value that all cycles with a value have in common.
+        values = {value for extract in extracts if (value := find(extract)) is not None}
+        known[name] = values.pop() if len(values) == 1 else None
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def trait_differences(
+    now: tuple[Fingerprint | None, Mapping[str, Any]], before: tuple[Fingerprint | None, Mapping[str, Any]]
+) -> list[str]:
+    """Return the differences as `key: before → now`, ignoring properties that one side does not know.
+
+    Each side is a fingerprint or None, and its traits.
+    """
+    if now[0] is not None and before[0] is not None:
+        return now[0].differences(before[0])
+    mine, theirs = _known(*now), _known(*before)
+    return [f"{key}: {theirs[key]} → {mine[key]}" for key in mine if key in theirs and mine[key] != theirs[key]]
+
+
+def _known(fingerprint: Fingerprint | None, traits: Mapping[str, Any]) -> dict[str, Any]:
+    recorded = fingerprint.as_dict() if fingerprint is not None else {}
+    return {key: value for key, value in {**traits, **recorded}.items() if key != "workload"}
+
+
+def _backend(extract: Extract) -> str | None:
+    return next((name for name, beginnings in _BACKENDS.items() if extract.layout.startswith(beginnings)), None)
+
+
+def _device(extract: Extract) -> str | None:
+    on = extract.conditions
+    kind = "cpu" if on.get("cpu_device") else next((one for one in ("gpu", "npu") if on.get(one)), None)
+    return _DEVICES.get(_backend(extract) or "", {}).get(kind, kind) if kind is not None else None
+
+
+def _mode(extract: Extract) -> str | None:
+    graph = extract.conditions.get("graph")
+    return None if graph is None or _backend(extract) != "mindspore" else "graph" if graph else "pynative"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from perfguard import thresholds
@@ -47,11 +47,6 @@ class Calibrated:
         """Plain form, as the file keeps it, without unknown values."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Calibrated:
-        """Invert `as_dict`."""
-        return cls(**plain)
-
 
 def calibrated(runs: Sequence[Iterable[Measurement]], *, policy: Policy) -> tuple[Calibrated, ...]:
     """Return the calibration of every metric of one workload. `runs` are the measurements of each run, in order.
@@ -88,27 +83,26 @@ def _exact(name: str, runs: int, subjects: Iterable[list[Measurement]]) -> Calib
 
 def _timed(name: str, values: list[float], policy: Policy) -> Calibrated:
     spread = statistics.stdev(map(math.log, values)) if len(values) > 1 else None
-    tolerance = policy.tolerance(METRICS[name], "")
-    if name != "step_cost" or tolerance is None:
-        return Calibrated(metric=name, runs=len(values), spread=spread)
-    ratios = block_ratios(values)
+    known = Calibrated(metric=name, runs=len(values), spread=spread)
+    limits = policy.tolerance(METRICS[name], "")
+    if name != "step_cost" or limits is None:
+        return known
+    ratios, tolerance = block_ratios(values), limits.relative
     if not ratios:
-        return Calibrated(metric=name, runs=len(values), spread=spread, tolerance=tolerance.relative)
-    alarms = sum(ratio > 1 + tolerance.relative for ratio in ratios)
+        return replace(known, tolerance=tolerance)
+    alarms = sum(ratio > 1 + tolerance for ratio in ratios)
     independent = len(values) // (thresholds.BASELINE_RUNS + thresholds.MOST_RUNS)
     has_seen_enough = independent >= thresholds.TIGHTER_AFTER
-    known = min(tolerance.relative, thresholds.STORED_TOLERANCE)
-    return Calibrated(
-        metric=name,
-        runs=len(values),
-        spread=spread,
-        tolerance=tolerance.relative,
+    least = 0.0 if has_seen_enough else min(tolerance, thresholds.STORED_TOLERANCE)
+    return replace(
+        known,
+        tolerance=tolerance,
         alarms=alarms,
         comparisons=len(ratios),
         independent=independent,
         at_most=rate_at_most(alarms / len(ratios), independent),
-        smallest_slowdown=smallest_slowdown(ratios, tolerance.relative),
-        proposed_tolerance=proposed_tolerance(ratios, least=0.0 if has_seen_enough else known),
+        smallest_slowdown=smallest_slowdown(ratios, tolerance),
+        proposed_tolerance=proposed_tolerance(ratios, least=least),
     )
 
 
@@ -144,11 +138,14 @@ def rate_at_most(rate: float, independent: int) -> float | None:
 
 def smallest_slowdown(ratios: Sequence[float], tolerance: float) -> float | None:
     """Return the smallest simulated slowdown that 95 in 100 of the comparisons detect; None if none is."""
-    for slowdown in _SLOWDOWNS:
-        caught = sum(ratio * (1 + slowdown) > 1 + tolerance for ratio in ratios)
-        if caught >= 0.95 * len(ratios):
-            return slowdown
-    return None
+    return next(
+        (
+            slowdown
+            for slowdown in _SLOWDOWNS
+            if sum(ratio * (1 + slowdown) > 1 + tolerance for ratio in ratios) >= 0.95 * len(ratios)
+        ),
+        None,
+    )
 
 
 def proposed_tolerance(ratios: Sequence[float], *, least: float = 0.0) -> float | None:

@@ -129,23 +129,36 @@ def compare(
     for key in sorted(current.keys() | reference.keys()):
         metric = METRICS.get(key[0])
         now, before = current.get(key), reference.get(key)
+        shown = Comparison(
+            metric=key[0],
+            subject=key[1],
+            state=State.NOT_COMPARABLE,
+            judged=False,
+            reference=before.value if before else None,
+            current=now.value if now else None,
+            # The samples of operators would be most of every report.
+            reference_samples=before.samples if before and not key[0].startswith("operator_") else (),
+        )
         if metric is None or (metric.kind is Kind.TIMED and not is_time_comparable):
-            found.append(_comparison(key, State.NOT_COMPARABLE, before, now))
+            found.append(shown)
             continue
-        pair = _Pair(key=key, metric=metric, before=before, now=now, tolerance=policy.tolerance(metric, key[1]))
+        runs = (len(one.samples) or 1 if one is not None else 0 for one in (before, now))
+        pair = _Pair(shown=shown, metric=metric, runs=tuple(runs), tolerance=policy.tolerance(metric, key[1]))
         if now is None:
             found.append(_gone(pair, is_still_measured=metric.name in metrics))
         elif before is None:
             of_rank = key[0], split_rank(key[1])[0]
             is_more = sums.get(of_rank, 0) > sums_before.get(of_rank, 0)
             found.append(_new(pair, is_metric_known=metric.name in metrics_before, is_more=is_more))
-        elif number(now.value) is not None and number(before.value) is not None:
+        elif shown.numbers is not None:
             rule = policy.rule(*key)
             one = _numbers(pair, fresh, is_ruled=rule is not None and rule.tolerance is not None)
             found.append(replace(one, allowed=_limit(pair)))
         else:
             found.append(_structures(pair))
-    worse = worse_operators(current.values(), reference.values(), policy=policy, step=step or _judged_step(found))
+    cost = comparison_of(found, "step_cost", judged=True)
+    step = step or (cost.state if cost is not None else None)
+    worse = worse_operators(current.values(), reference.values(), policy=policy, step=step)
     found = [_with_added_work(one, worse) for one in found]
     if not policy.changed_fails:
         found = [replace(one, finding=None) if one.state is State.CHANGED else one for one in found]
@@ -155,68 +168,33 @@ def compare(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    """A measurement of now and one of the baseline; one of them may be absent. `tolerance` is None if it is only shown."""
+    """A comparison to judge. `runs` are the processes of the baseline and of now; `tolerance` is None if it is only shown."""
 
-    key: Key
+    shown: Comparison
     metric: Metric
-    before: Measurement | None
-    now: Measurement | None
+    runs: tuple[int, ...]
     tolerance: Tolerance | None
-
-    @property
-    def label(self) -> str:
-        return label(*self.key)
 
     @property
     def limits(self) -> Tolerance:
         return self.tolerance or shown_tolerance(self.metric)
 
     @property
-    def is_judged(self) -> bool:
-        # A side without controlled processes is no regression.
-        both = self.before is not None and self.now is not None
-        return self.tolerance is not None and (both or not self.metric.by_run)
-
-    @property
     def numbers(self) -> tuple[float, float]:
-        assert self.before is not None
-        assert self.now is not None
-        before, now = number(self.before.value), number(self.now.value)
-        assert before is not None
-        assert now is not None
-        return before, now
+        assert self.shown.numbers is not None
+        return self.shown.numbers
 
     def result(
         self, state: State, code: Code | None = None, message: str = "", weight: float = 0.0, *, warns: bool = False
     ) -> Comparison:
         """Return the comparison; with a code and a judged metric, it has a finding."""
+        # A side without controlled processes is no regression.
+        is_judged = self.tolerance is not None and (all(self.runs) or not self.metric.by_run)
         finding = None
-        if code is not None and self.is_judged:
+        if code is not None and is_judged:
             severity = Severity.WARNING if warns else Severity.ERROR
-            finding = Finding(code=code, place=self.label, message=message, severity=severity, weight=weight)
-        return _comparison(self.key, state, self.before, self.now, judged=self.is_judged, finding=finding)
-
-
-def _comparison(
-    key: Key,
-    state: State,
-    before: Measurement | None,
-    now: Measurement | None,
-    *,
-    judged: bool = False,
-    finding: Finding | None = None,
-) -> Comparison:
-    return Comparison(
-        metric=key[0],
-        subject=key[1],
-        state=state,
-        judged=judged,
-        reference=before.value if before else None,
-        current=now.value if now else None,
-        # The samples of operators would be most of every report.
-        reference_samples=before.samples if before and not key[0].startswith("operator_") else (),
-        finding=finding,
-    )
+            finding = Finding(code=code, place=self.shown.label, message=message, severity=severity, weight=weight)
+        return replace(self.shown, state=state, judged=is_judged, finding=finding)
 
 
 def _sums(measurements: Iterable[Measurement]) -> dict[Key, float]:
@@ -233,9 +211,9 @@ def _sums(measurements: Iterable[Measurement]) -> dict[Key, float]:
 
 def _gone(pair: _Pair, *, is_still_measured: bool) -> Comparison:
     """A missing subject of an exact metric is a change; a missing time, or a whole missing metric, fails."""
-    assert pair.before is not None
+    assert pair.shown.reference is not None
     is_change = pair.metric.kind is Kind.EXACT and is_still_measured
-    message = f"{pair.label} was {with_unit(pair.before.value, pair.metric)}, and is not measured any more"
+    message = f"{pair.shown.label} was {with_unit(pair.shown.reference, pair.metric)}, and is not measured any more"
     state = State.CHANGED if is_change else State.WORSE
     return pair.result(state, Code.R103, message, one_sided_weight(pair.metric))
 
@@ -246,10 +224,10 @@ def _new(pair: _Pair, *, is_metric_known: bool, is_more: bool) -> Comparison:
     A graph with another name is the same number of compilations. A metric that the baseline lacks altogether is new in
     perfguard, not in the model.
     """
-    assert pair.now is not None
+    assert pair.shown.current is not None
     metric = pair.metric
     state = State.CHANGED if metric.only_changes or (metric.kind is Kind.EXACT and not is_more) else State.WORSE
-    message = f"{pair.label} is {with_unit(pair.now.value, metric)}, and the baseline has none"
+    message = f"{pair.shown.label} is {with_unit(pair.shown.current, metric)}, and the baseline has none"
     weight = one_sided_weight(metric)
     if not is_metric_known:
         return pair.result(State.NOT_COMPARABLE, Code.R104, message, weight, warns=True)
@@ -261,7 +239,7 @@ def _numbers(pair: _Pair, fresh: Measurement | None, *, is_ruled: bool) -> Compa
     reference, current = pair.numbers
     exact = limits.relative == 0 and limits.absolute == 0
     weight = metric_weight(metric, _relative(reference, current), exact=exact)
-    text = f"{pair.label} {comparison_text(reference, current, metric.unit)}"
+    text = f"{pair.shown.label} {comparison_text(reference, current, metric.unit)}"
     if metric.name == "step_cost" and fresh is not None and (time_us := number(fresh.value)) is not None:
         # Readers know a step by its milliseconds; the change of its cost is judged.
         text = step_text(time_us, relative_change(reference, current))
@@ -274,7 +252,9 @@ def _numbers(pair: _Pair, fresh: Measurement | None, *, is_ruled: bool) -> Compa
         message = f"{text} ({_allowed(pair)})"
         return pair.result(State.WORSE, Code.R102 if exact else Code.R101, message, weight)
     if limits.is_warning(current, reference, metric.better):
-        return pair.result(State.SAME, Code.R105, f"{text} ({_warned(pair)})", weight, warns=True)
+        warned = f"warned beyond +{100 * (limits.warn_relative or 0):.1f} %"
+        warned += "" if limits.relative == math.inf else f", {_allowed(pair)}"
+        return pair.result(State.SAME, Code.R105, f"{text} ({warned})", weight, warns=True)
     if limits.is_better(current, reference, metric.better):
         return pair.result(State.BETTER, Code.R106, f"{text}: better than the baseline", weight, warns=True)
     return pair.result(State.SAME)
@@ -282,10 +262,8 @@ def _numbers(pair: _Pair, fresh: Measurement | None, *, is_ruled: bool) -> Compa
 
 def _worse_in_runs(pair: _Pair, text: str) -> Comparison:
     """Return a result for a step that was worse in every process: an error if both sides had enough of them, else a warning."""
-    assert pair.before is not None
-    assert pair.now is not None
     reference, current = pair.numbers
-    stored, runs = max(1, len(pair.before.samples)), max(1, len(pair.now.samples))
+    stored, runs = pair.runs
     causes = f" ({pair.metric.causes})" if pair.metric.causes else ""
     few = ""
     if stored < thresholds.BASELINE_RUNS:
@@ -302,11 +280,12 @@ def _worse_in_runs(pair: _Pair, text: str) -> Comparison:
 
 
 def _structures(pair: _Pair) -> Comparison:
-    assert pair.before is not None
-    assert pair.now is not None
-    if pair.now.value == pair.before.value:
+    before, now = pair.shown.reference, pair.shown.current
+    assert before is not None
+    assert now is not None
+    if before == now:
         return pair.result(State.SAME)
-    message = f"{pair.label} changed: {differences(pair.before.value, pair.now.value)}"
+    message = f"{pair.shown.label} changed: {differences(before, now)}"
     return pair.result(State.CHANGED, Code.R102, message, metric_weight(pair.metric, 0.0, exact=True))
 
 
@@ -333,16 +312,11 @@ def _readable_text(pair: _Pair) -> str:
     if abs(reference) * pair.limits.relative < pair.limits.absolute:
         # A percentage of almost zero is meaningless.
         change = f"+{show((current - reference) / factor)} {unit}"
-    return f"{pair.label} {show(reference / factor)} → {show(current / factor)} {unit}, {change}"
+    return f"{pair.shown.label} {show(reference / factor)} → {show(current / factor)} {unit}, {change}"
 
 
 def _allowed(pair: _Pair) -> str:
     return limit_text(pair.limits, pair.numbers[0], better=pair.metric.better, unit=pair.metric.unit)
-
-
-def _warned(pair: _Pair) -> str:
-    warned = f"warned beyond +{100 * (pair.limits.warn_relative or 0):.1f} %"
-    return warned if pair.limits.relative == math.inf else f"{warned}, {_allowed(pair)}"
 
 
 # -- all comparisons together ----------------------------------------------------------------------------------------
@@ -352,18 +326,17 @@ def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Compa
     """Begin the finding on a longer wait with the whole time of the step: its CPU time and its wait."""
     if one.metric != "run_blocked_time" or one.finding is None or one.state is not State.WORSE:
         return one
-    waits = one.numbers
-    cpu = next((other.numbers for other in comparisons if other.metric == "run_cpu_time"), None)
-    if waits is None or cpu is None:
+    cpu = comparison_of(comparisons, "run_cpu_time")
+    if one.numbers is None or cpu is None or cpu.numbers is None:
         return one
-    before_us, now_us = waits[0] + cpu[0], waits[1] + cpu[1]
+    before_us, now_us = (wait + busy for wait, busy in zip(one.numbers, cpu.numbers, strict=True))
     step = step_text(now_us, relative_change(before_us, now_us))
     return replace(one, finding=replace(one.finding, message=f"{step}; it waits longer: {one.finding.message}"))
 
 
-def _judged_step(comparisons: Iterable[Comparison]) -> State | None:
-    """Return the result for the step's time; None if it was not judged."""
-    return next((one.state for one in comparisons if one.metric == "step_cost" and one.judged), None)
+def comparison_of(comparisons: Iterable[Comparison], metric: str, *, judged: bool = False) -> Comparison | None:
+    """Return the first comparison of a metric; with `judged`, the first judged one."""
+    return next((one for one in comparisons if one.metric == metric and (one.judged or not judged)), None)
 
 
 def worse_operators(

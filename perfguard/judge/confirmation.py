@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from perfguard import thresholds
-from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.compare import State, comparison_of
 from perfguard.judge.pairs import PAIRED_METRICS, Pace, pace_of, paired_comparisons, paired_measurements, without_judged
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy
-from perfguard.judge.verdict import EXCUSES, Outcome, Verdict, is_in_doubt, outcome_of
+from perfguard.judge.verdict import EXCUSES, Outcome, Verdict, is_in_doubt, outcome_of, settled
 from perfguard.judge.weights import step_weight
 from perfguard.measure.measurement import number
 from perfguard.recording import Environment
@@ -55,21 +55,14 @@ class PairedRun:
         return pace_of(effects, math.log(self.ratio), tolerance, self.interleaved) is Pace.SLOWER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unconfirmed:
-    """The reason, in one clause, why there was no A/B run."""
-
-    reason: str
-
-
 class Confirm(Protocol):
     """Makes an A/B run of one workload with the commit of its baseline."""
 
     def why_not(self, baseline: Baseline) -> str:
         """Return in one clause why it is impossible; empty if it is possible."""
 
-    def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
-        """Make the A/B run."""
+    def __call__(self, baseline: Baseline) -> PairedRun | str:
+        """Make the A/B run; the text is the reason, in one clause, why there is none."""
 
 
 def why_not_confirmed(confirm: Confirm | None, environment: Environment | None, baseline: Baseline) -> str:
@@ -81,19 +74,15 @@ def why_not_confirmed(confirm: Confirm | None, environment: Environment | None, 
         return "it is switched off"
     if environment is None or baseline.environment is None:
         return "the installed packages are unknown"
-    changed = [name for name, of_both in _installed(environment, baseline.environment).items() if len(set(of_both)) > 1]
+    here, there = ({"python": one.python, **one.packages} for one in (environment, baseline.environment))
+    # perfguard itself runs no step.
+    changed = [name for name in sorted({**here, **there}) if name != "perfguard" and here.get(name) != there.get(name)]
     if changed:
         return f"another {', '.join(changed)} is installed than for the baseline, and its commit would run with that as well"
     return confirm.why_not(baseline)
 
 
-def _installed(*environments: Environment) -> dict[str, list[str]]:
-    """Return the versions that a step runs with, of each environment; perfguard itself runs no step."""
-    both = [{"python": one.python, **one.packages} for one in environments]
-    return {name: [one.get(name, "-") for one in both] for name in sorted(both[0] | both[1]) if name != "perfguard"}
-
-
-def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], PairedRun | Unconfirmed]) -> Verdict:
+def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], PairedRun | str]) -> Verdict:
     """Return the verdict of `judge`, after an A/B run if the stored time of the step decides it.
 
     `judge` gets the result for the step; None means that its stored time decides. Slower in the A/B run is FAILED; not slower
@@ -108,19 +97,16 @@ def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], Paired
     if not needs:
         return verdict
     found, tolerance = run(), _tolerance(verdict)
-    if isinstance(found, PairedRun) and (missing := found.missing(tolerance)):
-        found = Unconfirmed(reason=missing)
-    if isinstance(found, Unconfirmed):
-        return _unconfirmed(verdict, found)
-    state = State.WORSE if found.is_slower(tolerance) else State.SAME
-    finding: Finding | None
-    if state is State.WORSE:
+    assert tolerance is not None
+    reason = found if isinstance(found, str) else found.missing(tolerance)
+    if isinstance(found, str) or reason:
+        return _unconfirmed(verdict, reason)
+    if found.is_slower(tolerance):
         # The wall time, as in every other run, with the change from the A/B run.
         fresh_us = next((number(one.value) for one in verdict.measurements if one.metric == FRESH_TIME), None)
         finding = _slower(found, tolerance, found.current_us if fresh_us is None else fresh_us)
-    else:
-        finding = None if verdict.passed else _not_slower(found)
-    return _decided(judge(state), found, tolerance, state, finding)
+        return _decided(judge(State.WORSE), found, tolerance, State.WORSE, finding)
+    return _decided(judge(State.SAME), found, tolerance, State.SAME, None if verdict.passed else _not_slower(found))
 
 
 def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict, baseline: Baseline) -> Verdict:
@@ -129,18 +115,18 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
     So a report that is judged again has the same result for the step, as long as its tolerance is the same.
     """
     alone = judge(None)
-    one = next((one for one in verdict.comparisons if one.metric == "step_ab" and one.judged), None)
-    times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
+    one = comparison_of(verdict.comparisons, "step_ab", judged=True)
+    times = comparison_of(verdict.comparisons, "step_ab_time")
     ratios = next((one.samples for one in verdict.measurements if one.metric == "step_ab"), ())
     if verdict.compared_with != baseline.facts or one is None or one.allowed is None or times is None:
         return alone
     is_excused = any(finding.code in EXCUSES for finding in alone.findings)
     if alone.outcome is Outcome.INVALID or (alone.outcome is Outcome.INCONCLUSIVE and not is_excused):
         return alone
-    ratio, times_us = number(one.current), times.numbers
-    if ratio is None or times_us is None or _cost(alone) is None:
+    ratio, times_us, tolerance = number(one.current), times.numbers, _tolerance(alone)
+    if ratio is None or times_us is None or tolerance is None:
         return alone
-    if not math.isclose(_tolerance(alone), one.allowed - 1, abs_tol=1e-5):
+    if not math.isclose(tolerance, one.allowed - 1, abs_tol=1e-5):
         return alone
     found = PairedRun(
         commit=baseline.commit_of_time or "",
@@ -164,10 +150,9 @@ def _needs_confirmation(verdict: Verdict) -> bool:
     A verdict that fails for another reason fails anyway. So does a longer wait: an A/B run on a busy machine cannot measure a
     wait of a millisecond.
     """
-    waits = any(
-        one.metric == "run_blocked_time" and one.judged and one.state is State.WORSE for one in verdict.comparisons
-    )
-    if _cost(verdict) is None or waits or len(verdict.timings) < thresholds.FEWEST_RUNS:
+    blocked = comparison_of(verdict.comparisons, "run_blocked_time", judged=True)
+    waits = blocked is not None and blocked.state is State.WORSE
+    if _tolerance(verdict) is None or waits or len(verdict.timings) < thresholds.FEWEST_RUNS:
         return False
     if verdict.outcome is Outcome.INCONCLUSIVE:
         return any(finding.code in EXCUSES for finding in verdict.findings)
@@ -194,30 +179,14 @@ def _decided(verdict: Verdict, found: PairedRun, tolerance: float, state: State,
         ),
     ]
     measurements = [*verdict.measurements, *paired_measurements(found.ratio, found.ratios, found.current_us)]
-    return replace(
-        verdict,
-        outcome=outcome_of(findings),
-        findings=worst_first(findings),
-        comparisons=tuple(sorted(comparisons, key=lambda one: (one.metric, one.subject))),
-        measurements=tuple(sorted(measurements, key=lambda one: one.key)),
-    )
+    return settled(verdict, outcome_of(findings), findings, comparisons, measurements)
 
 
-def _cost(verdict: Verdict) -> Comparison | None:
-    """Return the judged cost of the step, if it has a limit and a positive reference."""
-    found = next((one for one in verdict.comparisons if one.metric == _COST and one.judged), None)
-    is_limited = found is not None and found.allowed is not None and (number(found.reference) or 0.0) > 0
-    return found if is_limited else None
-
-
-def _tolerance(verdict: Verdict) -> float:
-    """Return the tolerance of the step, as a fraction, of a verdict whose cost is judged."""
-    cost = _cost(verdict)
-    assert cost is not None
-    assert cost.allowed is not None
-    reference = number(cost.reference)
-    assert reference is not None
-    return cost.allowed / reference - 1
+def _tolerance(verdict: Verdict) -> float | None:
+    """Return the tolerance of the step as a fraction; None unless its cost is judged with a limit and a positive reference."""
+    cost = comparison_of(verdict.comparisons, _COST, judged=True)
+    reference = (number(cost.reference) if cost is not None else None) or 0.0
+    return cost.allowed / reference - 1 if cost is not None and cost.allowed is not None and reference > 0 else None
 
 
 def _slower(found: PairedRun, tolerance: float, now_us: float) -> Finding:
@@ -239,10 +208,9 @@ def _not_slower(found: PairedRun) -> Finding:
     )
 
 
-def _unconfirmed(verdict: Verdict, found: Unconfirmed) -> Verdict:
+def _unconfirmed(verdict: Verdict, reason: str) -> Verdict:
     if verdict.passed:
         return verdict
-
     decisive = [
         one
         for one in verdict.findings
@@ -252,6 +220,6 @@ def _unconfirmed(verdict: Verdict, found: Unconfirmed) -> Verdict:
     decisive = decisive or [one for one in verdict.findings if one.severity is Severity.ERROR][:1]
 
     def marked(one: Finding) -> Finding:
-        return replace(one, message=f"{one.message}; not confirmed: {found.reason}") if one in decisive else one
+        return replace(one, message=f"{one.message}; not confirmed: {reason}") if one in decisive else one
 
     return replace(verdict, findings=tuple(marked(one) for one in verdict.findings))

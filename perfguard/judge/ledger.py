@@ -7,7 +7,6 @@ nanoseconds, so the sum is exact.
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,15 +16,17 @@ from typing import Any
 
 from perfguard.dialects.collectives import COLLECTIVE
 from perfguard.judge.quantities import differences
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import ALL_RANKS, Measurement, rank_of
 
 #: Times of a step without the profiler, in us: in controlled processes, else in the process that was profiled later.
 UNPROFILED = ("run_wall_time", "run_cpu_time", "step_time")
 PROFILED = "profiled_step_time"
 OPERATORS = "operator_time"
 
-_RANK = re.compile(r"rank(\d+)(?::(.*))?\Z", re.DOTALL)
-_ALL_RANKS = "ranks:"
+#: Fields of `_Side` by metric: times, and other numbers.
+_TIMES = {OPERATORS: "times", "profiled_step_part": "computed", "step_part_time": "reported"}
+_NUMBERS = {"operator_calls": "calls", "operator_position": "positions"}
+
 #: Times beyond thirty years in us, and fewer calls than one in a million steps, come from a damaged report.
 _LARGEST = 1e15
 _FEWEST_CALLS = 1e-6
@@ -99,7 +100,8 @@ def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledge
     ranks = [rank for rank, side in after.items() if side.times and rank in before and before[rank].times]
     if not ranks:
         return None
-    rank = max(sorted(ranks, key=_order), key=lambda rank: after[rank].length_ns)
+    # Of equally slow ranks the first; the only rank has no number.
+    rank = max(sorted(ranks, key=lambda rank: -1 if rank is None else rank), key=lambda rank: after[rank].length_ns)
     old, new = before[rank], after[rank]
     parts = [*_of_operators(old, new), *_of_the_step(old, new)]
     jobs = _of_the_job(before), _of_the_job(after)
@@ -174,42 +176,26 @@ def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
     for one in measurements:
         rank, subject = _split(one)
         value = one.value
-        if one.metric == "operator_shapes":
-            if isinstance(value, dict):
-                sides[rank].shapes[subject] = value
-            continue
-        if subject.startswith(_ALL_RANKS) or isinstance(value, (dict, list)) or not abs(value) < _LARGEST:
-            continue
         side = sides[rank]
-        if one.metric == "operator_calls":
-            side.calls[subject] = value
-        elif one.metric == "operator_position":
-            side.positions[subject] = value
-        elif one.metric == OPERATORS:
-            side.times[subject] = _ns(value)
-        elif one.metric == "profiled_step_part":
-            side.computed[subject] = _ns(value)
-        elif one.metric == "step_part_time":
-            side.reported[subject] = _ns(value)
+        if one.metric == "operator_shapes" and isinstance(value, dict):
+            side.shapes[subject] = value
+        elif subject.startswith(ALL_RANKS) or isinstance(value, (dict, list)) or not abs(value) < _LARGEST:
+            continue
+        elif one.metric in _NUMBERS:
+            getattr(side, _NUMBERS[one.metric])[subject] = value
+        elif one.metric in _TIMES:
+            getattr(side, _TIMES[one.metric])[subject] = round(value * 1000)
         elif one.metric in (*UNPROFILED, PROFILED) and not subject:
-            side.wholes[one.metric] = _ns(value)
+            side.wholes[one.metric] = round(value * 1000)
     return sides
 
 
 def _split(one: Measurement) -> tuple[int | None, str]:
     """Return rank and subject; the steps of a rank are `rank1`, its operators `rank1:MatMul`."""
-    found = _RANK.match(one.subject)
-    if found is None or (found[2] is None and one.metric not in UNPROFILED):
+    found = rank_of(one.subject)
+    if found is None or (":" not in one.subject and one.metric not in UNPROFILED):
         return None, one.subject
-    return int(found[1]), found[2] or ""
-
-
-def _ns(us: float) -> int:
-    return round(us * 1000)
-
-
-def _order(rank: int | None) -> int:
-    return -1 if rank is None else rank
+    return found
 
 
 def _of_the_job(sides: Mapping[int | None, _Side]) -> dict[str, int]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from perfguard import thresholds
-from perfguard.findings import Code, Finding, Severity, worst_first
+from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.step_time import milliseconds, relative_change, step_text
 from perfguard.judge.tolerance import Policy
-from perfguard.judge.verdict import Outcome, Verdict, outcome_of
+from perfguard.judge.verdict import Outcome, Verdict, lost_findings, outcome_of, settled
 from perfguard.judge.weights import step_weight
 from perfguard.measure.measurement import Kind, Measurement
 from perfguard.measure.metrics import METRICS
@@ -158,8 +158,7 @@ def judged_step(timings: Iterable[PairedTiming], *, policy: Policy, sensitive: b
     """Return the result of an A/B run for the step; None if it is not judged, or if too few processes left a time."""
     if not _is_judged(policy):
         return None
-    found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
-    return _STATES.get(found.pace)
+    return _STATES.get(paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive).pace)
 
 
 _STATES = {Pace.SLOWER: State.WORSE, Pace.SAME: State.SAME, Pace.FASTER: State.BETTER}
@@ -190,16 +189,12 @@ def with_pairs(
     if verdict.outcome is Outcome.INVALID:
         return verdict, found
     verdict = without_judged(verdict)
-    findings = [*verdict.findings]
-    findings += [
-        Finding(code=Code.B109, severity=Severity.WARNING, message=f"process {one.number} {one.reason}") for one in lost
-    ]
+    findings = [*verdict.findings, *lost_findings("process", lost)]
     comparisons = [*verdict.comparisons]
     measurements = list(verdict.measurements)
     if found.effects:
         finding = _finding(found)
-        blocked = _blocked_time(timings, policy)
-        longer_wait = _longer_wait(found, blocked)
+        new = [finding] if finding is not None and is_judged else []
         counts = is_judged and found.pace is not Pace.UNDECIDED
         comparisons += paired_comparisons(
             (found.base_us, found.current_us),
@@ -209,20 +204,21 @@ def with_pairs(
             finding=finding if counts else None,
         )
         measurements += paired_measurements(found.ratio, found.ratios, found.current_us)
-        if blocked is not None:
-            comparisons += _blocked_comparisons(blocked, longer_wait, judged=found.pace is not Pace.SLOWER)
-        new = (finding if is_judged else None, longer_wait)
-        findings += policy.considered([one for one in new if one is not None])
+        if (waits := _blocked_time(timings, policy)) is not None:
+            blocked, cpu, everywhere = waits
+            # A slower step has one finding.
+            is_free = found.pace is not Pace.SLOWER
+            longer = _longer_wait(blocked, cpu, everywhere=everywhere) if is_free else None
+            state = State.WORSE if longer is not None and everywhere else State.SAME
+            comparisons += [replace(blocked, judged=is_free, finding=longer, state=state), cpu]
+            new += [longer] if longer is not None else []
+        findings += policy.considered(new)
     if found.pace is Pace.UNDECIDED and is_judged:
-        findings.append(_undecided(found))
-    judged = replace(
-        verdict,
-        outcome=_outcome(verdict, findings, found, is_judged),
-        findings=worst_first(findings),
-        comparisons=tuple(sorted(comparisons, key=lambda c: (c.metric, c.subject))),
-        measurements=tuple(sorted(measurements, key=lambda m: m.key)),
-    )
-    return judged, found
+        what = "processes" if found.interleaved else "pairs of processes"
+        left = f"{len(found.effects)} {what} left a time, of {found.least} needed"
+        findings.append(Finding(code=Code.B108, message=left))
+    outcome = _outcome(verdict, findings, found, is_judged)
+    return settled(verdict, outcome, findings, comparisons, measurements), found
 
 
 def _outcome(verdict: Verdict, findings: list[Finding], found: Paired, is_judged: bool) -> Outcome:
@@ -250,24 +246,11 @@ def _finding(found: Paired) -> Finding | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BlockedTime:
-    """The blocked time of a step on both sides, in us: wall time minus CPU time, the mean of the steps."""
+def _blocked_time(timings: Sequence[PairedTiming], policy: Policy) -> tuple[Comparison, Comparison, bool] | None:
+    """Return the blocked time of a step (wall time minus CPU time, the mean of the steps) and its CPU time on both sides.
 
-    base_us: float
-    current_us: float
-    base_cpu_us: float
-    current_cpu_us: float
-    #: The largest blocked time that does not fail.
-    allowed_us: float
-    #: Whether it is longer than allowed in every process.
-    everywhere: bool
-
-
-def _blocked_time(timings: Sequence[PairedTiming], policy: Policy) -> _BlockedTime | None:
-    """Return the blocked time of both sides; None if a device does the work, or if it is not judged.
-
-    It includes the wait for a CPU on both sides, so it counts only if every process agrees.
+    The third value is whether it is longer than allowed in every process: only then it counts, because it includes the wait for
+    a CPU. None if a device does the work, or if it is not judged.
     """
     limits = policy.tolerance(METRICS["run_blocked_time"], "")
     walls = [one for one in timings if one.clock == "process" and one.base_wall_ns and one.current_wall_ns]
@@ -277,36 +260,38 @@ def _blocked_time(timings: Sequence[PairedTiming], policy: Policy) -> _BlockedTi
         (_mean_wait_us(one.base_wall_ns, one.base_ns), _mean_wait_us(one.current_wall_ns, one.current_ns))
         for one in walls
     ]
-    base_us, current_us = (statistics.median(side) for side in zip(*blocked, strict=True))
     cpu_us = [(statistics.median(one.base_ns) / 1e3, statistics.median(one.current_ns) / 1e3) for one in walls]
-    base_cpu_us, current_cpu_us = (statistics.median(side) for side in zip(*cpu_us, strict=True))
-    return _BlockedTime(
-        base_us=round(base_us, 3),
-        current_us=round(current_us, 3),
-        base_cpu_us=round(base_cpu_us, 3),
-        current_cpu_us=round(current_cpu_us, 3),
-        allowed_us=round(base_us + limits.allowance(base_us), 3),
-        everywhere=all(current - base > limits.allowance(base) for base, current in blocked),
+    (base_us, current_us), (base_cpu_us, current_cpu_us) = (
+        [statistics.median(side) for side in zip(*sides, strict=True)] for sides in (blocked, cpu_us)
     )
+    blocked_time = replace(
+        _shown("run_blocked_time", round(base_us, 3), round(current_us, 3)),
+        allowed=round(base_us + limits.allowance(base_us), 3),
+    )
+    everywhere = all(current - base > limits.allowance(base) for base, current in blocked)
+    return blocked_time, _shown("run_cpu_time", round(base_cpu_us, 3), round(current_cpu_us, 3)), everywhere
 
 
 def _mean_wait_us(wall_ns: Sequence[int], cpu_ns: Sequence[int]) -> float:
     return statistics.fmean(max(0, wall - cpu) for wall, cpu in zip(wall_ns, cpu_ns, strict=True)) / 1e3
 
 
-def _longer_wait(found: Paired, blocked: _BlockedTime | None) -> Finding | None:
-    """Return a finding for a step that is blocked longer, but not slower: an error if every process agrees."""
-    if found.pace is Pace.SLOWER or blocked is None or blocked.current_us <= blocked.allowed_us:
+def _longer_wait(blocked: Comparison, cpu: Comparison, *, everywhere: bool) -> Finding | None:
+    """Return a finding for a step that is blocked longer: an error if every process agrees."""
+    assert blocked.numbers is not None
+    assert blocked.allowed is not None
+    assert cpu.numbers is not None
+    (before_us, now_us), (cpu_before_us, cpu_now_us) = blocked.numbers, cpu.numbers
+    if now_us <= blocked.allowed:
         return None
-    now_us = blocked.current_us + blocked.current_cpu_us
-    ratio = relative_change(blocked.base_us + blocked.base_cpu_us, now_us)
-    more = "" if blocked.everywhere else ", not in every process"
-    before, now, most = (milliseconds(us / 1e3) for us in (blocked.base_us, blocked.current_us, blocked.allowed_us))
+    ratio = relative_change(before_us + cpu_before_us, now_us + cpu_now_us)
+    more = "" if everywhere else ", not in every process"
+    before, now, most = (milliseconds(us / 1e3) for us in (before_us, now_us, blocked.allowed))
     return Finding(
-        code=Code.R101 if blocked.everywhere else Code.R105,
+        code=Code.R101 if everywhere else Code.R105,
         place="run_blocked_time",
-        severity=Severity.ERROR if blocked.everywhere else Severity.WARNING,
-        message=f"{step_text(now_us, ratio)}; it waits longer: {before} → {now} ms, "
+        severity=Severity.ERROR if everywhere else Severity.WARNING,
+        message=f"{step_text(now_us + cpu_now_us, ratio)}; it waits longer: {before} → {now} ms, "
         f"allowed {most} ms{more} ({METRICS['run_blocked_time'].causes})",
         weight=step_weight(ratio or 0.0),
     )
@@ -317,12 +302,6 @@ def _design(found: Paired) -> str:
     if found.interleaved:
         return f"step by step in {count} process{'es' if count > 1 else ''}"
     return f"in {count} alternating pair{'s' if count > 1 else ''} of processes"
-
-
-def _undecided(found: Paired) -> Finding:
-    what = "processes" if found.interleaved else "pairs of processes"
-    left = f"{len(found.effects)} {what} left a time, of {found.least} needed"
-    return Finding(code=Code.B108, message=left)
 
 
 def paired_comparisons(
@@ -361,21 +340,3 @@ def paired_measurements(ratio: float, ratios: Iterable[float], current_us: float
 
 def _shown(metric: str, reference: float, current: float) -> Comparison:
     return Comparison(metric=metric, subject="", state=State.SAME, judged=False, reference=reference, current=current)
-
-
-def _blocked_comparisons(blocked: _BlockedTime, finding: Finding | None, *, judged: bool) -> list[Comparison]:
-    """Return the comparisons of the blocked time; it is not judged if the step is slower, because a step has one time."""
-    is_worse = finding is not None and blocked.everywhere
-    return [
-        Comparison(
-            metric="run_blocked_time",
-            subject="",
-            state=State.WORSE if is_worse else State.SAME,
-            judged=judged,
-            reference=blocked.base_us,
-            current=blocked.current_us,
-            allowed=blocked.allowed_us,
-            finding=finding,
-        ),
-        _shown("run_cpu_time", blocked.base_cpu_us, blocked.current_cpu_us),
-    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -78,36 +78,32 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
     Refused are times that are not a positive number, missing metrics, fewer runs than the old baseline has, and worse numbers;
     a reason accepts missing metrics and worse numbers.
     """
-    terms = _Terms.of(old, new, policy)
-    if (no_value := _without_value(new.measurements, terms)) is not None:
+    terms = _Terms(old, new, policy)
+    if (no_value := terms.without_value()) is not None:
         return Refreshed(stored=old, state=Refresh.REFUSED, refused=no_value)
     if old is None:
         return Refreshed(stored=new, state=Refresh.CREATED)
-    assert old.fingerprint is not None
-    assert new.fingerprint is not None
-    before, after = _by_key(old), _by_key(new)
-    if differing := new.fingerprint.differences(old.fingerprint):
+    if differing := terms.differing:
         changes = [Change(key=("", ""), direction=Direction.CHANGED, text=f"fingerprint {one}") for one in differing]
-        refused = _fewer_runs(before, after, before.keys() & after.keys(), terms)
-        return _result(old, new, changes, refused)
-    kept, all_changes = _merged(before, after, terms)
+        return _result(old, new, changes, terms.fewer_runs(terms.before.keys() & terms.after.keys()))
+    kept, all_changes = terms.merged()
     # Shares are parts of one whole, so all of them come from one recording.
-    shares = [one for one in new.measurements if _is_unruled_share(one, policy)]
+    shares = [one for one in new.measurements if terms.is_unruled_share(one)]
     if shares:
-        others = [one for one in kept if not _is_unruled_share(one, policy)]
+        others = [one for one in kept if not terms.is_unruled_share(one)]
         kept = tuple(sorted([*others, *shares], key=lambda one: one.key))
     # Ranked metrics are left out: forty operator times would hide the one call that matters.
     changes = [one for one in all_changes if one.key[0] not in METRICS or terms.gate(one.key) is not None]
     if not changes:
         return Refreshed(stored=old, state=Refresh.KEPT)
-    refused = _fewer_runs(before, after, {change.key for change in changes}, terms)
-    if refused is None and not (new.reason or "").strip():
-        refused = _missing(before, after, terms) or _broken(old, new, policy) or _worse(changes)
+    refused = terms.fewer_runs({change.key for change in changes})
+    if refused is None and not terms.accepts:
+        refused = terms.missing() or _broken(old, new, policy) or _worse(changes)
     # The stored reason stays until there is a new one.
     stored = replace(
         new,
         measurements=kept,
-        environment=_environment(old, new, terms),
+        environment=terms.environment(),
         reason=new.reason or old.reason,
         time_commit=_time_commit(old, kept),
     )
@@ -120,29 +116,27 @@ def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
     It can only tighten: numbers that are not better, and numbers from fewer runs than stored, stay. An improvement brings the
     operators of its step, unless they are worse: numbers of one step belong together.
     """
-    terms = _Terms.of(old, new, policy)
-    if (no_value := _without_value(new.measurements, terms)) is not None:
+    terms = _Terms(old, new, policy)
+    if (no_value := terms.without_value()) is not None:
         return Refreshed(stored=old, state=Refresh.REFUSED, refused=no_value)
-    assert old.fingerprint is not None
-    assert new.fingerprint is not None
-    before, after = _by_key(old), _by_key(new)
-    if new.fingerprint.differences(old.fingerprint):
-        return Refreshed(stored=old, state=Refresh.KEPT)
-    improved = {key: after[key] for key in before.keys() & after.keys() if _improves(before[key], after[key], terms)}
+    before, after = terms.before, terms.after
+    common = () if terms.differing else before.keys() & after.keys()
+    improved = {key: after[key] for key in common if terms.improves(before[key], after[key])}
     if not improved:
         return Refreshed(stored=old, state=Refresh.KEPT)
     kept, changed = dict(before), dict[Key, Measurement]()
-    if not terms.other_machine and not _has_worse_operators(terms):
-        kept = {key: one for key, one in before.items() if not _belongs_to_step(key, terms)}
-        changed = {key: one for key, one in after.items() if _belongs_to_step(key, terms)}
+    has_worse_operators = any(state is State.WORSE and key[0] in CENSUS for key, state in terms.exact.items())
+    if not terms.other_machine and not has_worse_operators:
+        kept = {key: one for key, one in before.items() if not terms.belongs_to_step(key)}
+        changed = {key: one for key, one in after.items() if terms.belongs_to_step(key)}
     stored = replace(
         old,
-        measurements=_with_the_cost({**kept, **changed, **improved}.values(), before, after, policy),
+        measurements=terms.with_the_cost({**kept, **changed, **improved}.values()),
         commit=new.commit,
         time_commit=_time_commit(old, {**before, **improved}.values()),
         reason=new.reason or old.reason,
     )
-    changes = [_change(key, before[key], improved[key], terms) for key in sorted(improved)]
+    changes = [terms.change(key, before[key], improved[key]) for key in sorted(improved)]
     return _result(old, stored, changes, None)
 
 
@@ -150,69 +144,6 @@ def _time_commit(old: Baseline, kept: Iterable[Measurement]) -> str | None:
     """Return the old baseline's commit if its step time stays: an A/B run with a later one would miss earlier changes."""
     stays = any(one.key == _COST and one in old.measurements for one in kept)
     return (old.commit_of_time or "unknown") if stays else None
-
-
-def _has_worse_operators(terms: _Terms) -> bool:
-    return any(state is State.WORSE and key[0] in CENSUS for key, state in terms.exact.items())
-
-
-def _is_unruled_share(one: Measurement, policy: Policy) -> bool:
-    return one.metric == "operator_share" and policy.rule(*one.key) is None
-
-
-def _belongs_to_step(key: Key, terms: _Terms) -> bool:
-    """Whether a number is a part of the profiled step, and not judged alone by a rule of the user."""
-    return key[0].startswith(("operator_", "profiled_step_")) and terms.policy.rule(*key) is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Terms:
-    """The conditions of a refresh: the rules, whether times are known and comparable, and the exact results."""
-
-    policy: Policy
-    time_known: bool
-    other_machine: bool
-    time_comparable: bool
-    #: The results of exact metrics without the user's rules.
-    exact: Mapping[Key, State]
-    #: Whether the user gave a reason.
-    accepts: bool = False
-    #: The current step time in us, if fresh processes measured it.
-    step_us: float | None = None
-
-    @classmethod
-    def of(cls, old: Baseline | None, new: Baseline, policy: Policy) -> _Terms:
-        assert new.fingerprint is not None
-        assert new.environment is not None
-        other_machine = False
-        exact: dict[Key, State] = {}
-        policy = replace(policy, backend=new.fingerprint.backend)
-        if old is not None:
-            assert old.environment is not None
-            other_machine = old.environment.machine != new.environment.machine
-            unruled = replace(policy, marker=(), settings=())
-            found = compare(new.measurements, old, environment=new.environment, policy=unruled)
-            exact = {(one.metric, one.subject): one.state for one in found}
-        return cls(
-            policy=policy,
-            time_known=policy.judge_time,
-            other_machine=other_machine,
-            time_comparable=policy.judge_time and not other_machine and not new.fingerprint.begins_cold,
-            exact=exact,
-            accepts=bool((new.reason or "").strip()),
-            step_us=next((number(m.value) or None for m in new.measurements if m.key == (FRESH_TIME, "")), None),
-        )
-
-    def gate(self, key: Key) -> Tolerance | None:
-        """Return the tolerance of a judged metric; None if it is only shown, or time is off."""
-        metric = METRICS.get(key[0])
-        if metric is None or (metric.kind is Kind.TIMED and not self.time_known):
-            return None
-        return self.policy.tolerance(metric, key[1])
-
-
-def _by_key(baseline: Baseline) -> dict[Key, Measurement]:
-    return {one.key: one for one in baseline.measurements}
 
 
 def _result(old: Baseline, stored: Baseline, changes: list[Change], refused: Finding | None) -> Refreshed:
@@ -223,103 +154,208 @@ def _result(old: Baseline, stored: Baseline, changes: list[Change], refused: Fin
     return Refreshed(stored=stored, state=Refresh.UPDATED, changes=ordered)
 
 
-# -- the new content -------------------------------------------------------------------------------------------------
-
-
-def _merged(
-    before: dict[Key, Measurement], after: dict[Key, Measurement], terms: _Terms
-) -> tuple[tuple[Measurement, ...], list[Change]]:
-    """Return the measurements to store, new ones where they changed, and all changes, also of ranked metrics."""
-    kept: list[Measurement] = []
-    changes: list[Change] = []
-    for key in sorted(before.keys() | after.keys()):
-        was, now = before.get(key), after.get(key)
-        metric = METRICS.get(key[0])
-        if metric is not None and metric.kind is Kind.TIMED and not terms.time_known:
-            kept += _with_time_off(metric, was, now, after, terms)
-        elif was is not None and now is not None and not _is_changed(was, now, terms):
-            kept.append(was)
-        else:
-            kept += [now] if now is not None else []
-            changes.append(_change(key, was, now, terms))
-    return _with_the_cost(kept, before, after, terms.policy), changes
-
-
 #: The machine's state during the measurement of a step's cost: the cost of one day must not get the load of another.
 _STATE_OF_THE_MACHINE = (("run_calibration", ""), ("run_machine_load", ""))
 #: The step's milliseconds: CPU time, and time with its waits.
 _OF_THE_STEP = (("run_cpu_time", ""), (FRESH_TIME, ""))
 _WAITS: Key = ("run_blocked_time", "")
+_DIRECTIONS = {State.WORSE: Direction.WORSE, State.BETTER: Direction.BETTER}
 
 
-def _with_the_cost(
-    kept: Iterable[Measurement], before: Mapping[Key, Measurement], after: Mapping[Key, Measurement], policy: Policy
-) -> tuple[Measurement, ...]:
-    """Take the metrics that belong to the cost of a step from the same side as the cost, except those with a rule of their own.
+class _Terms:
+    """The two baselines of a refresh, and how their numbers compare. Without an old one, no machine is another one."""
 
-    Its milliseconds are also new if its waits are new.
-    """
-    found = {one.key: one for one in kept}
-    if (cost := found.get(_COST)) is not None:
-        is_old = cost == before.get(_COST)
-        waits_as_before = found.get(_WAITS) == before.get(_WAITS)
-        of_side = dict.fromkeys(_STATE_OF_THE_MACHINE, before if is_old else after)
-        of_side |= dict.fromkeys(_OF_THE_STEP, before if is_old and waits_as_before else after)
-        of_side = {key: side for key, side in of_side.items() if policy.rule(*key) is None}
-        found = {key: one for key, one in found.items() if key not in of_side}
-        found |= {key: side[key] for key, side in of_side.items() if key in side}
-    return tuple(sorted(found.values(), key=lambda one: one.key))
+    def __init__(self, old: Baseline | None, new: Baseline, policy: Policy) -> None:
+        assert new.fingerprint is not None
+        self.old, self.new = old, new
+        self.policy = replace(policy, backend=new.fingerprint.backend)
+        self.before = {one.key: one for one in old.measurements} if old is not None else {}
+        self.after = {one.key: one for one in new.measurements}
+        self.differing: list[str] = []
+        self.other_machine = False
+        #: The results of exact metrics without the user's rules.
+        self.exact: dict[Key, State] = {}
+        if old is not None:
+            assert old.fingerprint is not None
+            assert old.environment is not None
+            assert new.environment is not None
+            self.differing = new.fingerprint.differences(old.fingerprint)
+            self.other_machine = old.environment.machine != new.environment.machine
+            unruled = replace(self.policy, marker=(), settings=())
+            found = compare(new.measurements, old, environment=new.environment, policy=unruled)
+            self.exact = {(one.metric, one.subject): one.state for one in found}
+        self.time_known = policy.judge_time
+        self.time_comparable = self.time_known and not self.other_machine and not new.fingerprint.begins_cold
+        #: Whether the user gave a reason.
+        self.accepts = bool((new.reason or "").strip())
+        #: The current step time in us, if fresh processes measured it.
+        self.step_us = number(self.after[FRESH_TIME, ""].value) if (FRESH_TIME, "") in self.after else None
 
+    def gate(self, key: Key) -> Tolerance | None:
+        """Return the tolerance of a judged metric; None if it is only shown, or time is off."""
+        metric = METRICS.get(key[0])
+        if metric is None or (metric.kind is Kind.TIMED and not self.time_known):
+            return None
+        return self.policy.tolerance(metric, key[1])
 
-def _with_time_off(
-    metric: Metric, was: Measurement | None, now: Measurement | None, after: dict[Key, Measurement], terms: _Terms
-) -> Iterator[Measurement]:
-    """Yield the time to store if time is off: the stored one, unless its operator is gone."""
-    if was is not None:
-        if metric.gated or not was.subject or ("operator_calls", was.subject) in after:
-            yield was
-    elif now is not None and not terms.other_machine:
+    def is_unruled_share(self, one: Measurement) -> bool:
+        """Whether it is an operator's share of the time, without a rule of the user."""
+        return one.metric == "operator_share" and self.policy.rule(*one.key) is None
+
+    def belongs_to_step(self, key: Key) -> bool:
+        """Whether a number is a part of the profiled step, and not judged alone by a rule of the user."""
+        return key[0].startswith(("operator_", "profiled_step_")) and self.policy.rule(*key) is None
+
+    # -- the new content -------------------------------------------------------------------------------------------------
+
+    def merged(self) -> tuple[tuple[Measurement, ...], list[Change]]:
+        """Return the measurements to store, new ones where they changed, and all changes, also of ranked metrics."""
+        kept: list[Measurement] = []
+        changes: list[Change] = []
+        for key in sorted(self.before.keys() | self.after.keys()):
+            was, now = self.before.get(key), self.after.get(key)
+            metric = METRICS.get(key[0])
+            if metric is not None and metric.kind is Kind.TIMED and not self.time_known:
+                kept += self._with_time_off(metric, was, now)
+            elif was is not None and now is not None and not self._is_changed(was, now):
+                kept.append(was)
+            else:
+                kept += [now] if now is not None else []
+                changes.append(self.change(key, was, now))
+        return self.with_the_cost(kept), changes
+
+    def with_the_cost(self, kept: Iterable[Measurement]) -> tuple[Measurement, ...]:
+        """Take the metrics that belong to the cost of a step from the same side as the cost, except those with own rules.
+
+        Its milliseconds are also new if its waits are new.
+        """
+        found = {one.key: one for one in kept}
+        if (cost := found.get(_COST)) is not None:
+            is_old = cost == self.before.get(_COST)
+            waits_as_before = found.get(_WAITS) == self.before.get(_WAITS)
+            of_side = dict.fromkeys(_STATE_OF_THE_MACHINE, self.before if is_old else self.after)
+            of_side |= dict.fromkeys(_OF_THE_STEP, self.before if is_old and waits_as_before else self.after)
+            of_side = {key: side for key, side in of_side.items() if self.policy.rule(*key) is None}
+            found = {key: one for key, one in found.items() if key not in of_side}
+            found |= {key: side[key] for key, side in of_side.items() if key in side}
+        return tuple(sorted(found.values(), key=lambda one: one.key))
+
+    def _with_time_off(self, metric: Metric, was: Measurement | None, now: Measurement | None) -> list[Measurement]:
+        """Return the time to store if time is off: the stored one, unless its operator is gone."""
+        if was is not None:
+            is_kept = metric.gated or not was.subject or ("operator_calls", was.subject) in self.after
+            return [was] if is_kept else []
         # The stored times belong to their machine, without times of another one.
-        yield now
+        return [now] if now is not None and not self.other_machine else []
 
+    def environment(self) -> Environment | None:
+        """Return the environment of the stored numbers: if the times stay, so does their machine."""
+        there, here = self.old.environment if self.old is not None else None, self.new.environment
+        if self.time_known or there is None or here is None:
+            return here
+        return replace(here, cpu_model=there.cpu_model, cpu_count=there.cpu_count, device_name=there.device_name)
 
-def _environment(old: Baseline, new: Baseline, terms: _Terms) -> Environment | None:
-    """Return the environment of the stored numbers: if the times stay, so does their machine."""
-    there, here = old.environment, new.environment
-    if terms.time_known or there is None or here is None:
-        return here
-    return replace(here, cpu_model=there.cpu_model, cpu_count=there.cpu_count, device_name=there.device_name)
+    def _is_changed(self, was: Measurement, now: Measurement) -> bool:
+        """Whether a number changed beyond noise, or comes from more runs than before."""
+        metric = METRICS.get(now.metric)
+        if metric is None or metric.kind is Kind.EXACT:
+            return was.value != now.value
+        if self.other_machine or (metric.by_run and _runs(now) > _runs(was)):
+            return True
+        if metric.by_run and self.accepts:
+            # An A/B run can fail a step within the noise of the stored times; accepting that must store the new ones.
+            return was.value != now.value
+        return self._beyond_noise(was, now, metric)
 
+    def _beyond_noise(self, was: Measurement, now: Measurement, metric: Metric) -> bool:
+        limits = self.policy.tolerance(metric, now.subject) or default_tolerance(metric)
+        noise = limits.warn_relative if limits.warn_relative is not None else limits.relative
+        low, high = sorted(map(abs, _numbers(was, now)))
+        return high - low > max(low * noise, limits.absolute)
 
-def _is_changed(was: Measurement, now: Measurement, terms: _Terms) -> bool:
-    """Whether a number changed beyond noise, or comes from more runs than before."""
-    metric = METRICS.get(now.metric)
-    if metric is None or metric.kind is Kind.EXACT:
-        return was.value != now.value
-    if terms.other_machine or (metric.by_run and _runs(now) > _runs(was)):
-        return True
-    if metric.by_run and terms.accepts:
-        # An A/B run can fail a step within the noise of the stored times; accepting that must store the new ones.
-        return was.value != now.value
-    return _beyond_noise(was, now, metric, terms)
+    def improves(self, was: Measurement, now: Measurement) -> bool:
+        """Whether a judged number is better beyond its tolerance."""
+        metric, limits = METRICS.get(now.metric), self.gate(now.key)
+        if metric is None or limits is None or (metric.by_run and _runs(now) < _runs(was)):
+            return False
+        if self._direction(now.key, was, now) is not Direction.BETTER:
+            return False
+        before, after = _numbers(was, now)
+        return limits.is_better(after, before, metric.better)
 
+    # -- changes ---------------------------------------------------------------------------------------------------------
 
-def _beyond_noise(was: Measurement, now: Measurement, metric: Metric, terms: _Terms) -> bool:
-    limits = terms.policy.tolerance(metric, now.subject) or default_tolerance(metric)
-    noise = limits.warn_relative if limits.warn_relative is not None else limits.relative
-    low, high = sorted(map(abs, _numbers(was, now)))
-    return high - low > max(low * noise, limits.absolute)
+    def change(self, key: Key, was: Measurement | None, now: Measurement | None) -> Change:
+        """Return the change of a number, which at least one side has."""
+        metric, known = METRICS.get(key[0]), was or now
+        assert known is not None
+        unit = metric.unit if metric is not None and not isinstance(known.value, list) else ""
+        direction = self._direction(key, was, now)
+        if was is None or now is None:
+            what = "is new" if was is None else "is gone"
+            return Change(
+                key=key, direction=direction, text=f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip()
+            )
+        text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
+        if key == _COST and self.step_us:
+            # The same text as in a verdict.
+            text = step_text(self.step_us, relative_change(was.value, now.value))
+        if metric is not None and metric.by_run and _runs(was) != _runs(now):
+            text += f", {_counted_runs(now)} instead of {_runs(was)}"
+        return Change(key=key, direction=direction, text=text)
 
+    def _direction(self, key: Key, was: Measurement | None, now: Measurement | None) -> Direction:
+        metric = METRICS.get(key[0])
+        # `missing` reports whole metrics.
+        if metric is None or now is None:
+            return Direction.CHANGED
+        if metric.kind is Kind.EXACT:
+            return _DIRECTIONS.get(self.exact[key], Direction.CHANGED)
+        if was is None or metric.better is Better.EQUAL:
+            return Direction.CHANGED
+        if not (self.time_comparable and self._beyond_noise(was, now, metric)):
+            return Direction.CHANGED
+        before, after = _numbers(was, now)
+        if (after < before) is (metric.better is Better.LOWER):
+            return Direction.BETTER
+        gate = self.gate(key)
+        # A metric that can only warn is never worse.
+        return Direction.CHANGED if gate is not None and gate.relative == math.inf else Direction.WORSE
 
-def _improves(was: Measurement, now: Measurement, terms: _Terms) -> bool:
-    """Whether a judged number is better beyond its tolerance."""
-    metric, limits = METRICS.get(now.metric), terms.gate(now.key)
-    if metric is None or limits is None or (metric.by_run and _runs(now) < _runs(was)):
-        return False
-    if _direction(now.key, was, now, terms) is not Direction.BETTER:
-        return False
-    before, after = _numbers(was, now)
-    return limits.is_better(after, before, metric.better)
+    # -- refusals --------------------------------------------------------------------------------------------------------
+
+    def without_value(self) -> Finding | None:
+        """Refuse judged numbers that are not finite, and times of 0: nothing is comparable with them."""
+        for key, one in sorted(self.after.items()):
+            metric = METRICS.get(one.metric)
+            if metric is None or self.gate(key) is None or not isinstance(one.value, (int, float)):
+                continue
+            is_time = metric.kind is Kind.TIMED and metric.better is not Better.EQUAL and not metric.absolute
+            if (is_time and one.value <= 0) or not math.isfinite(one.value):
+                return _unfit(f"{one.label} is {one.value:g} {metric.unit}, which is no measurement; record it again")
+        return None
+
+    def fewer_runs(self, written: Iterable[Key]) -> Finding | None:
+        """Refuse to replace a number from several runs by one from fewer."""
+        for key in sorted(written):
+            was, now = self.before.get(key), self.after.get(key)
+            if was is None or now is None or self.gate(key) is None:
+                continue
+            if METRICS[key[0]].by_run and _runs(now) < _runs(was):
+                runs = f"{label(*key)} has {_counted_runs(now)}, the stored baseline {_runs(was)}"
+                return _unfit(f"{runs}; run: perfguard baseline refresh --runs {_runs(was)}")
+        return None
+
+    def missing(self) -> Finding | None:
+        """Refuse a recording without a judged metric: it has other settings, or lost data."""
+        measured = {name for name, _ in self.after}
+        gone = sorted({key[0] for key in self.before if key[0] not in measured and self.gate(key) is not None})
+        if not gone:
+            return None
+        return _unfit(
+            f"{listed(gone, 1)} of the stored baseline is missing; record it again, or say why it is gone: "
+            f'{REASON_OPTION} "why"'
+        )
 
 
 def _numbers(was: Measurement, now: Measurement) -> tuple[float, float]:
@@ -333,92 +369,8 @@ def _runs(measurement: Measurement) -> int:
     return len(measurement.samples) or 1
 
 
-# -- changes ---------------------------------------------------------------------------------------------------------
-
-
-def _change(key: Key, was: Measurement | None, now: Measurement | None, terms: _Terms) -> Change:
-    metric = METRICS.get(key[0])
-    known = was or now
-    assert known is not None
-    unit = metric.unit if metric is not None and not isinstance(known.value, list) else ""
-    direction = _direction(key, was, now, terms)
-    if was is None or now is None:
-        what = "is new" if was is None else "is gone"
-        return Change(key=key, direction=direction, text=f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip())
-    text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
-    if key == _COST and terms.step_us is not None:
-        # The same text as in a verdict.
-        text = step_text(terms.step_us, relative_change(was.value, now.value))
-    if metric is not None and metric.by_run and _runs(was) != _runs(now):
-        text += f", {_counted_runs(now)} instead of {_runs(was)}"
-    return Change(key=key, direction=direction, text=text)
-
-
-_DIRECTIONS = {State.WORSE: Direction.WORSE, State.BETTER: Direction.BETTER}
-
-
-def _direction(key: Key, was: Measurement | None, now: Measurement | None, terms: _Terms) -> Direction:
-    metric = METRICS.get(key[0])
-    if metric is None:
-        return Direction.CHANGED
-    if metric.kind is Kind.EXACT:
-        # `_missing` reports whole metrics.
-        return Direction.CHANGED if now is None else _DIRECTIONS.get(terms.exact[key], Direction.CHANGED)
-    if was is None or now is None or metric.better is Better.EQUAL:
-        return Direction.CHANGED
-    if not (terms.time_comparable and _beyond_noise(was, now, metric, terms)):
-        return Direction.CHANGED
-    before, after = _numbers(was, now)
-    if (after < before) is (metric.better is Better.LOWER):
-        return Direction.BETTER
-    gate = terms.gate(key)
-    # A metric that can only warn is never worse.
-    return Direction.CHANGED if gate is not None and gate.relative == math.inf else Direction.WORSE
-
-
 def _counted_runs(measurement: Measurement) -> str:
     return "1 run" if _runs(measurement) == 1 else f"{_runs(measurement)} runs"
-
-
-# -- refusals --------------------------------------------------------------------------------------------------------
-
-
-def _without_value(measurements: Iterable[Measurement], terms: _Terms) -> Finding | None:
-    """Refuse judged numbers that are not finite, and times of 0: nothing is comparable with them."""
-    for one in sorted(measurements, key=lambda one: one.key):
-        metric = METRICS.get(one.metric)
-        if metric is None or terms.gate(one.key) is None or not isinstance(one.value, (int, float)):
-            continue
-        is_time = metric.kind is Kind.TIMED and metric.better is not Better.EQUAL and not metric.absolute
-        if (is_time and one.value <= 0) or not math.isfinite(one.value):
-            return _unfit(f"{one.label} is {one.value:g} {metric.unit}, which is no measurement; record it again")
-    return None
-
-
-def _fewer_runs(
-    before: dict[Key, Measurement], after: dict[Key, Measurement], written: Iterable[Key], terms: _Terms
-) -> Finding | None:
-    """Refuse to replace a number from several runs by one from fewer."""
-    for key in sorted(written):
-        was, now = before.get(key), after.get(key)
-        if was is None or now is None or terms.gate(key) is None:
-            continue
-        if METRICS[key[0]].by_run and _runs(now) < _runs(was):
-            runs = f"{label(*key)} has {_counted_runs(now)}, the stored baseline {_runs(was)}"
-            return _unfit(f"{runs}; run: perfguard baseline refresh --runs {_runs(was)}")
-    return None
-
-
-def _missing(before: dict[Key, Measurement], after: dict[Key, Measurement], terms: _Terms) -> Finding | None:
-    """Refuse a recording without a judged metric: it has other settings, or lost data."""
-    measured = {name for name, _ in after}
-    gone = sorted({key[0] for key in before if key[0] not in measured and terms.gate(key) is not None})
-    if not gone:
-        return None
-    return _unfit(
-        f"{listed(gone, 1)} of the stored baseline is missing; record it again, or say why it is gone: "
-        f'{REASON_OPTION} "why"'
-    )
 
 
 def _broken(old: Baseline, new: Baseline, policy: Policy) -> Finding | None:

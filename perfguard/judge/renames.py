@@ -12,8 +12,7 @@ from difflib import SequenceMatcher
 
 from perfguard import thresholds
 from perfguard.findings import Code
-from perfguard.judge.baseline import Baseline
-from perfguard.judge.traits import trait_differences
+from perfguard.judge.baseline import Baseline, trait_differences
 from perfguard.judge.verdict import Verdict
 from perfguard.measure.measurement import Measurement
 from perfguard.workload import moves
@@ -73,17 +72,13 @@ def _likeness(verdict: Verdict, baseline: Baseline) -> tuple[float, float] | Non
     if trait_differences((verdict.fingerprint, verdict.traits), (baseline.fingerprint, baseline.traits)):
         return None
     operators = _overlap(_calls(verdict.measurements), _calls(baseline.measurements))
-    name = _name_likeness(verdict.workload, baseline.workload)
+    # The names of the tests without the file and `test_`.
+    mine, theirs = (one.workload.rpartition("::")[2].removeprefix("test_") for one in (verdict, baseline))
+    name = SequenceMatcher(None, mine, theirs).ratio()
     is_in_one_file = verdict.workload.partition("::")[0] == baseline.workload.partition("::")[0]
     if operators < thresholds.RENAMED_OPERATORS and not (is_in_one_file and name >= thresholds.RENAMED_NAME):
         return None
     return operators + name + is_in_one_file, SequenceMatcher(None, verdict.workload, baseline.workload).ratio()
-
-
-def _name_likeness(one: str, other: str) -> float:
-    """Return the similarity of the names of two tests, without the file and `test_`."""
-    mine, theirs = (text.rpartition("::")[2].removeprefix("test_") for text in (one, other))
-    return SequenceMatcher(None, mine, theirs).ratio()
 
 
 def _calls(measurements: Iterable[Measurement]) -> dict[str, float]:

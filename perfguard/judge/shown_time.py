@@ -8,8 +8,12 @@ from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES, StepTime, number_
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure.measurement import Measurement
 
-#: Without fresh processes: the timed steps of the test's own process, else the profiled ones.
-_OWN_TIMES = {"step_time": "timed steps of the test's own process", "profiled_step_time": "profiled steps"}
+#: Measured times, in order of preference: the metric of their change, and their source.
+_TIMES = {
+    FRESH_TIME: ("step_cost", "fresh processes"),
+    "step_time": ("step_time", "timed steps of the test's own process"),
+    "profiled_step_time": ("profiled_step_time", "profiled steps"),
+}
 #: Subjects of the step of a whole job: with one rank, and with several.
 _OF_THE_JOB = ("", "ranks:")
 
@@ -19,7 +23,7 @@ def step_time_of(verdict: Verdict) -> StepTime | None:
     if verdict.outcome is Outcome.INVALID:
         return None
     found = {one.metric: one for one in verdict.comparisons if one.subject in _OF_THE_JOB}
-    return _blocked(verdict, found) or _paired(verdict, found) or _fresh(verdict, found) or _own(verdict, found)
+    return _blocked(verdict, found) or _paired(verdict, found) or _single(verdict, found)
 
 
 def is_significant(verdict: Verdict, step: StepTime) -> bool:
@@ -91,29 +95,21 @@ def _blocked(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
     )
 
 
-def _fresh(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
-    """Return the time from fresh processes, with the change of the cost if it was compared."""
-    time = _measured(verdict, FRESH_TIME)
-    return None if time is None else _with_change(time, found.get("step_cost"), "step_cost", _processes(verdict))
-
-
-def _own(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
-    """Return the time from the recording: its timed steps, else its profiled ones."""
-    time = next((one for metric in _OWN_TIMES if (one := _measured(verdict, metric)) is not None), None)
+def _single(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
+    """Return the first measured time, with its change if it was compared."""
+    time = next((one for metric in _TIMES if (one := _measured(verdict, metric)) is not None), None)
     if time is None:
         return None
-    source = f"{max(1, len(time.samples))} {_OWN_TIMES[time.metric]}"
-    return _with_change(time, found.get(time.metric), time.metric, source)
-
-
-def _with_change(time: Measurement, compared: Comparison | None, metric: str, source: str) -> StepTime:
-    change = _change(compared)
+    metric, source = _TIMES[time.metric]
+    compared = found.get(metric)
+    is_comparable = compared is not None and compared.state is not State.NOT_COMPARABLE
+    change = relative_change(compared.reference, compared.current) if compared is not None and is_comparable else None
     return StepTime(
         now_ms=(number_of(time.value) or 0.0) / 1e3,
         change=change,
         judged=change is not None and _is_judged(compared),
         metric=metric,
-        source=source,
+        source=_processes(verdict) if metric == "step_cost" else f"{max(1, len(time.samples))} {source}",
     )
 
 
@@ -123,13 +119,6 @@ def _measured(verdict: Verdict, metric: str) -> Measurement | None:
         (m for m in verdict.measurements if m.metric == metric and m.subject in _OF_THE_JOB and number_of(m.value)),
         None,
     )
-
-
-def _change(one: Comparison | None) -> float | None:
-    """Return the change from the reference as a fraction; None if the two are not comparable."""
-    if one is None or one.state is State.NOT_COMPARABLE:
-        return None
-    return relative_change(one.reference, one.current)
 
 
 def _is_judged(one: Comparison | None) -> bool:

@@ -86,26 +86,29 @@ class Rule:
         if found["metric"] not in METRICS:
             hint = nearest(found["metric"], sorted(METRICS))
             raise UsageError(f"There is no metric {found['metric']!r} to set a tolerance for; {hint}")
-        if self.tolerance is not None and METRICS[found["metric"]].name in ("operator_set", "operator_shapes"):
+        if self.tolerance is not None and found["metric"] in ("operator_set", "operator_shapes"):
             raise UsageError(
                 f'{found["metric"]} is not a number, so it has no tolerance. Set it to "off" to show it only.'
             )
 
     def matches(self, metric: str, subject: str) -> bool:
         """Whether the rule holds for this measurement."""
-        found = _PATTERN.match(self.pattern)
-        assert found is not None
-        if found["metric"] != metric or found["subject"] is None:
-            return found["metric"] == metric
+        name, glob = self._parts
+        if name != metric or glob is None:
+            return name == metric
         # A rule for an operator holds on every rank.
-        return is_like(subject, found["subject"]) or is_like(split_rank(subject)[1], found["subject"])
+        return is_like(subject, glob) or is_like(split_rank(subject)[1], glob)
+
+    @property
+    def _parts(self) -> tuple[str, str | None]:
+        """The metric, and the subject or glob if there is one."""
+        name, bracket, subject = self.pattern.partition("[")
+        return name, subject.removesuffix("]") if bracket else None
 
     @property
     def precision(self) -> tuple[bool, bool, int]:
         """The sort key of rules: an exact subject before a glob, a longer glob before a shorter one, a metric alone last."""
-        found = _PATTERN.match(self.pattern)
-        assert found is not None
-        subject = found["subject"]
+        _, subject = self._parts
         return subject is not None, subject is not None and not set(subject) & set("*?"), len(subject or "")
 
 

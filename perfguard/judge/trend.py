@@ -191,8 +191,10 @@ def trend(series: Series, *, metric: Metric | None, tolerance: Tolerance | None)
     release = next((i for i in range(len(values) - 2, -1, -1) if series.points[i].moment.release), None)
     level = creep.after if creep else levels[-1].value
     anchor = release or 0
-    line = creep if creep is not None and creep.straight and anchor >= creep.index else None
-    reference = _value_on_line(line, anchor) if line else _level_at(anchor, levels)
+    reference = _level_at(anchor, levels)
+    if creep is not None and creep.straight and anchor >= creep.index:
+        # The value on the line.
+        reference = creep.before * (creep.after / creep.before) ** ((anchor - creep.index) / max(1, creep.runs - 1))
     has_limit = tolerance is not None and tolerance.relative != math.inf
     is_judged = has_limit and (metric is None or not metric.only_changes)
     judged = is_judged and series.current and (exact or len(values) >= thresholds.TREND_RUNS)
@@ -217,14 +219,12 @@ def _exact_levels(values: Sequence[float]) -> list[_Level]:
     """Return the levels of an exact number, without short ones between two equal levels."""
     found: list[_Level] = []
     for index, value in enumerate(values):
-        if found and found[-1].value == value:
-            found[-1] = _Level(start=found[-1].start, end=index + 1, value=value)
-            continue
-        if (back := _level_before_short_ones(found, value)) is not None:
-            del found[back + 1 :]
-            found[back] = _Level(start=found[back].start, end=index + 1, value=value)
-            continue
-        found.append(_Level(start=index, end=index + 1, value=value))
+        # Values between two equal levels, each in one run, are no levels.
+        back = _level_before_short_ones(found, value)
+        if back is None:
+            found.append(_Level(start=index, end=index + 1, value=value))
+        else:
+            found[back:] = [_Level(start=found[back].start, end=index + 1, value=value)]
     return found
 
 
@@ -254,9 +254,7 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
         from ruptures import KernelCPD
     except ImportError as error:
         raise missing("ruptures", error) from error
-    scaled = _scaled(values)
-    noise = _noise(scaled)
-    clean = _without_outliers(scaled, noise)
+    clean, noise = _cleaned(values)
     # With a linear kernel this is PELT for a change in the mean, computed in C.
     search: Any = KernelCPD(kernel="linear", min_size=thresholds.TREND_SHORTEST)
     penalty = _penalty(noise, len(clean))
@@ -279,7 +277,9 @@ def _scaled(values: Sequence[float]) -> Numbers:
         logarithms: Numbers = np.log(numbers)
         return logarithms
     sizes = np.abs(numbers[numbers != 0])
-    return numbers / (float(np.median(sizes)) if sizes.size else 1.0)
+    # Clipped, so that squares are finite.
+    multiples: Numbers = np.clip(numbers / (float(np.median(sizes)) if sizes.size else 1.0), -1e100, 1e100)
+    return multiples
 
 
 def _noise(scaled: Numbers) -> float:
@@ -296,25 +296,16 @@ def _noise(scaled: Numbers) -> float:
     return max(from_differences, thresholds.TREND_NOISE_FLOOR)
 
 
-def _without_outliers(scaled: Numbers, noise: float) -> Numbers:
-    """Replace outliers by the median of their neighbours (Hampel's filter), which keeps steps."""
+def _cleaned(values: Sequence[float]) -> tuple[Numbers, float]:
+    """Return scaled numbers with outliers replaced by the median of their neighbours (Hampel's filter), and their noise."""
     import numpy as np
+    from scipy.ndimage import median_filter
 
-    middle = _running_medians(scaled)
-    far = np.abs(scaled - middle) > thresholds.TREND_OUTLIER * noise
-    cleaned: Numbers = np.where(far, middle, scaled)
-    return cleaned
-
-
-def _running_medians(scaled: Numbers) -> Numbers:
-    import numpy as np
-
-    half = _NEIGHBOURS // 2
-    padded = np.concatenate([scaled[half:0:-1], scaled, scaled[-2 : -2 - half : -1]])
-    if len(padded) < len(scaled) + 2 * half:
-        return np.full(len(scaled), float(np.median(scaled)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _NEIGHBOURS)
-    return np.asarray(np.median(windows, axis=1), dtype=float)
+    scaled = _scaled(values)
+    noise = _noise(scaled)
+    middle = median_filter(scaled, size=_NEIGHBOURS, mode="mirror")
+    cleaned: Numbers = np.where(np.abs(scaled - middle) > thresholds.TREND_OUTLIER * noise, middle, scaled)
+    return cleaned, noise
 
 
 # -- changes -----------------------------------------------------------------------------------------------------------
@@ -343,9 +334,7 @@ def _is_straight(values: Sequence[float], places: Sequence[int]) -> bool:
     """
     import numpy as np
 
-    scaled = _scaled(values)
-    noise = _noise(scaled)
-    clean = _without_outliers(scaled, noise)
+    clean, noise = _cleaned(values)
     runs = np.arange(len(clean), dtype=float)
     slope, start = np.polyfit(runs, clean, 1)
     line = float(np.sum((clean - start - slope * runs) ** 2))
@@ -381,7 +370,8 @@ def _creep(
     steps = [c for c in changes if not c.gradual and (c.beyond or limits.is_better(c.after, c.before, better))]
     recent = [level for level in levels if not steps or level.start >= steps[-1].index]
     best = (min if better is Better.LOWER else max)(recent, key=lambda level: level.value)
-    starts = {best.start, max(best.start, best.end - _length_after(best, levels))}
+    following = next((level for level in levels if level.start == best.end), best)
+    starts = {best.start, max(best.start, best.end - (following.end - following.start))}
     found = [_creep_from(series, start, levels, limits, better, exact=exact) for start in starts]
     slow = [one for one in found if one is not None and all(_share(c, one) < _ALONE for c in changes)]
     return max(slow, key=lambda one: abs(one.after - one.before), default=None)
@@ -392,10 +382,6 @@ def _share(change: Change, creep: Creep) -> float:
     if change.gradual or change.index < creep.index or min(change.before, change.after) <= 0:
         return 0.0
     return math.log(change.after / change.before) / math.log(creep.after / creep.before)
-
-
-def _length_after(best: _Level, levels: Sequence[_Level]) -> int:
-    return next((level.end - level.start for level in levels if level.start == best.end), best.end - best.start)
 
 
 def _creep_from(
@@ -448,15 +434,8 @@ def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
     places = np.arange(len(scaled), dtype=float)
     width = -(-len(scaled) // _MOST_OF_A_SLOPE)
     rest = len(scaled) % width
-    blocks = (one[rest:].reshape(-1, width) for one in (places, scaled))
-    thinned_places, thinned = (np.median(block, axis=1) for block in blocks)
+    thinned_places, thinned = (np.median(one[rest:].reshape(-1, width), axis=1) for one in (places, scaled))
     return thinned_places, thinned
-
-
-def _value_on_line(creep: Creep, index: int) -> float:
-    """Return the value of a creep's line at one run."""
-    done = (index - creep.index) / max(1, creep.runs - 1)
-    return float(creep.before * (creep.after / creep.before) ** done)
 
 
 def _level_at(index: int, levels: Sequence[_Level]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -13,16 +13,14 @@ from typing import Any
 from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
-from perfguard.judge.baseline import Baseline, BaselineFacts
-from perfguard.judge.common_mode import CommonMode, common_mode
-from perfguard.judge.compare import Comparison, State, changes_text, compare, lost_work
+from perfguard.judge.baseline import Baseline, BaselineFacts, trait_differences, traits_of
+from perfguard.judge.compare import Comparison, Key, State, changes_text, compare, comparison_of, lost_work
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
-from perfguard.judge.traits import trait_differences, traits_of
 from perfguard.judge.weights import workload_weight
 from perfguard.measure import METRICS, MemoryTrack, measure_runs
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import Measurement, Value, number
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.timing import LostRun, Timing
 
@@ -50,19 +48,18 @@ class Coverage:
     shown_only: int = 0
 
     @classmethod
-    def of(cls, comparisons: Iterable[Comparison]) -> Coverage:
+    def of(cls, comparisons: Collection[Comparison]) -> Coverage:
         """Count comparisons."""
-        counts: Counter[str] = Counter()
-        for one in comparisons:
-            if one.state is State.NOT_COMPARABLE:
-                counts["not_comparable"] += 1
-            elif not one.judged:
-                counts["shown_only"] += 1
-            else:
-                counts["compared"] += 1
-                if one.state is not State.SAME:
-                    counts[one.state.value] += 1
-        return cls(**counts)
+        comparable = [one for one in comparisons if one.state is not State.NOT_COMPARABLE]
+        judged = [one.state for one in comparable if one.judged]
+        return cls(
+            compared=len(judged),
+            worse=judged.count(State.WORSE),
+            better=judged.count(State.BETTER),
+            changed=judged.count(State.CHANGED),
+            not_comparable=len(comparisons) - len(comparable),
+            shown_only=len(comparable) - len(judged),
+        )
 
     def __add__(self, other: Coverage) -> Coverage:
         return Coverage(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
@@ -174,17 +171,33 @@ def examined(
 def with_runs(verdict: Verdict, timings: tuple[Timing, ...], lost_runs: tuple[LostRun, ...]) -> Verdict:
     """Return the verdict with the timings of controlled processes, in place of earlier ones."""
     others = [m for m in verdict.measurements if m.metric not in METRICS or not METRICS[m.metric].by_run]
-    measurements = sorted([*others, *measure_runs(timings)], key=lambda m: m.key)
-    lost = [
-        Finding(code=Code.B109, severity=Severity.WARNING, message=f"run {one.number} {one.reason}")
-        for one in lost_runs
+    findings = [*verdict.findings, *lost_findings("run", lost_runs)]
+    measurements = [*others, *measure_runs(timings)]
+    timed = replace(verdict, timings=timings, lost_runs=lost_runs)
+    return settled(timed, verdict.outcome, findings, verdict.comparisons, measurements)
+
+
+def lost_findings(what: str, lost: Iterable[LostRun]) -> list[Finding]:
+    """Return a warning for each process without a timing."""
+    return [
+        Finding(code=Code.B109, severity=Severity.WARNING, message=f"{what} {one.number} {one.reason}") for one in lost
     ]
+
+
+def settled(
+    verdict: Verdict,
+    outcome: Outcome,
+    findings: Iterable[Finding],
+    comparisons: Iterable[Comparison],
+    measurements: Iterable[Measurement],
+) -> Verdict:
+    """Return a verdict with other results, in their order."""
     return replace(
         verdict,
-        findings=worst_first([*verdict.findings, *lost]),
-        measurements=tuple(measurements),
-        timings=timings,
-        lost_runs=lost_runs,
+        outcome=outcome,
+        findings=worst_first([*findings]),
+        comparisons=tuple(sorted(comparisons, key=lambda one: (one.metric, one.subject))),
+        measurements=tuple(sorted(measurements, key=lambda one: one.key)),
     )
 
 
@@ -207,8 +220,7 @@ def has_runs(baseline: Baseline | None) -> bool:
 def without_runs(verdict: Verdict) -> Verdict:
     """Return the verdict with a note that its time was not judged, because its baseline has no controlled runs."""
     message = "the baseline has no times of controlled processes; measure them with: perfguard baseline refresh"
-    note = Finding(code=Code.B108, severity=Severity.NOTE, message=message)
-    return replace(verdict, findings=worst_first([*verdict.findings, note]))
+    return _with_findings(verdict, _note(Code.B108, message))
 
 
 def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
@@ -221,10 +233,8 @@ def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
         return True
     if can_confirm and is_in_doubt(verdict.comparisons):
         return True
-    return any(
-        one.judged and one.state is State.WORSE and one.metric in METRICS and METRICS[one.metric].by_run
-        for one in verdict.comparisons
-    )
+    worse = {one.metric for one in verdict.comparisons if one.judged and one.state is State.WORSE}
+    return any(METRICS[name].by_run for name in worse & METRICS.keys())
 
 
 def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
@@ -233,7 +243,7 @@ def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
     Never on a busy machine: there nearly every step is, and an A/B run takes long, so only a failing step is in doubt.
     """
     comparisons = tuple(comparisons)
-    cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
+    cost = comparison_of(comparisons, "step_cost", judged=True)
     if cost is None or cost.allowed is None or cost.numbers is None or _more_load(comparisons) is not None:
         return False
     reference, current = cost.numbers
@@ -265,19 +275,13 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]
     if began_cold and policy_judges_time:
         message = "times are shown, not judged: a first step waits for the rank that started last"
-        findings.append(Finding(code=Code.B106, severity=Severity.NOTE, message=message))
+        findings.append(_note(Code.B106, message))
     environment_changes: tuple[str, ...] = ()
     if verdict.environment is not None and baseline.environment is not None:
         environment_changes = tuple(verdict.environment.differences(baseline.environment))
         if verdict.environment.machine != baseline.environment.machine:
-            findings.append(
-                Finding(
-                    code=Code.B103,
-                    severity=Severity.NOTE,
-                    message=f"times are shown, not judged: {_machine(baseline.environment)} there, "
-                    f"{_machine(verdict.environment)} here",
-                )
-            )
+            there, here = _machine(baseline.environment), _machine(verdict.environment)
+            findings.append(_note(Code.B103, f"times are shown, not judged: {there} there, {here} here"))
     moved = _moved_machine(verdict, baseline, comparisons)
     busy = _busy_machine(comparisons, {f.place for f in findings if f.severity is Severity.ERROR})
     # They are shown as notes.
@@ -298,21 +302,14 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     if not has_common and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
     excuse = (Code.B112, busy) if busy else (Code.B107, moved.sentence) if moved is not None else None
-    if failed and excuse is not None:
-        # It fails for another reason.
-        note = Finding(code=excuse[0], severity=Severity.NOTE, message=excuse[1])
-        return replace(verdict, findings=worst_first([*verdict.findings, note]))
     if failed:
-        return verdict
+        # It fails for another reason than the machine.
+        return _with_findings(verdict, _note(*excuse)) if excuse is not None else verdict
     if excuse is not None:
         return _inconclusive(verdict, *excuse)
-    if (
-        verdict.lost_runs
-        and len(verdict.timings) < thresholds.FEWEST_RUNS
-        and (is_suspect(verdict) or not verdict.timings)
-    ):
-        left = f"{len(verdict.timings)} of {len(verdict.timings) + len(verdict.lost_runs)} processes left a time"
-        return _inconclusive(verdict, Code.B108, left)
+    timed, lost = len(verdict.timings), len(verdict.lost_runs)
+    if lost and timed < thresholds.FEWEST_RUNS and (is_suspect(verdict) or not timed):
+        return _inconclusive(verdict, Code.B108, f"{timed} of {timed + lost} processes left a time")
     return verdict
 
 
@@ -325,9 +322,69 @@ def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | Non
     return Finding(code=Code.R107, severity=Severity.WARNING, message=text, weight=2 * workload_weight(1.0))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonMode:
+    """A common factor of all times. `controls` operators have unchanged calls and shapes, `agreeing` of them that factor."""
+
+    calibration: float
+    factor: float
+    controls: int
+    agreeing: int
+
+    @property
+    def sentence(self) -> str:
+        """The message of a finding."""
+        text = f"the calibration kernel is {self.calibration:.2f} times what it was"
+        if self.controls:
+            text += f", {self.agreeing} of {self.controls} unchanged operators about {self.factor:.2f} times"
+        return text
+
+
+def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> CommonMode | None:
+    """Return the factor of the machine's speed; None if it did not change, or if that is unknown.
+
+    The kernel decides whether the machine changed: slower operators with an unchanged kernel are a slower model or framework.
+    The operators decide whether everything changed.
+    """
+    now, before = ({one.key: one.value for one in side} for side in (current, base))
+    kernel = _ratio(now, before, ("run_calibration", ""))
+    if kernel is None or abs(math.log(kernel)) < math.log1p(thresholds.CALIBRATION_MOVED):
+        return None
+    ratios = _control_ratios(now, before)
+    is_trusted = max(kernel, 1 / kernel) <= thresholds.CALIBRATION_TRUSTED
+    if is_trusted and len(ratios) < thresholds.CONTROLS:
+        return None
+    factor, spread = statistics.median(ratios) if ratios else kernel, thresholds.CONTROLS_SPREAD
+    agreeing = sum(1 / spread <= ratio / factor <= spread for ratio in ratios)
+    found = CommonMode(calibration=kernel, factor=factor, controls=len(ratios), agreeing=agreeing)
+    has_one_direction = math.log(factor) * math.log(kernel) > 0
+    explained = abs(math.log(factor)) <= thresholds.CALIBRATION_SLOPE * abs(math.log(kernel))
+    is_common = has_one_direction and explained and agreeing >= thresholds.CONTROLS_AGREEING * len(ratios)
+    return found if is_common or not is_trusted else None
+
+
+def _ratio(now: Mapping[Key, Value], before: Mapping[Key, Value], key: Key) -> float | None:
+    after, reference = number(now.get(key)) or 0.0, number(before.get(key)) or 0.0
+    return after / reference if after > 0 and reference > 0 else None
+
+
+def _control_ratios(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> list[float]:
+    """Return the time ratio of every operator with unchanged calls and shapes."""
+    controls = [
+        operator
+        for metric, operator in now
+        if metric == "operator_time"
+        and all(
+            now.get((name, operator)) == before.get((name, operator)) for name in ("operator_calls", "operator_shapes")
+        )
+    ]
+    ratios = (_ratio(now, before, ("operator_time", operator)) for operator in controls)
+    return [ratio for ratio in ratios if ratio is not None]
+
+
 def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
     """Return the speed change of the machine if it explains the slower step, or if it is too large to judge the step."""
-    cost = next((one for one in comparisons if one.metric == "step_cost" and one.judged), None)
+    cost = comparison_of(comparisons, "step_cost", judged=True)
     if cost is None or any(timing.clock == "wall" for timing in verdict.timings):
         # The calibration kernel does not measure a device.
         return None
@@ -364,7 +421,8 @@ def _more_load(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
 
     It is the minimum over the processes of either side: a step that was slow in a quiet moment too has no excuse.
     """
-    load = next((one.numbers for one in comparisons if one.metric == "run_machine_load"), None)
+    found = comparison_of(comparisons, "run_machine_load")
+    load = found.numbers if found is not None else None
     is_more = load is not None and load[1] - load[0] > 100 * thresholds.BUSY_SHARE
     return load if is_more else None
 
@@ -374,8 +432,12 @@ def _machine(environment: Environment) -> str:
 
 
 def _inconclusive(verdict: Verdict, code: Code, message: str) -> Verdict:
-    return replace(
-        verdict,
-        outcome=Outcome.INCONCLUSIVE,
-        findings=worst_first([*verdict.findings, Finding(code=code, message=message)]),
-    )
+    return _with_findings(replace(verdict, outcome=Outcome.INCONCLUSIVE), Finding(code=code, message=message))
+
+
+def _note(code: Code, message: str) -> Finding:
+    return Finding(code=code, severity=Severity.NOTE, message=message)
+
+
+def _with_findings(verdict: Verdict, *findings: Finding) -> Verdict:
+    return replace(verdict, findings=worst_first([*verdict.findings, *findings]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from perfguard import thresholds
@@ -130,12 +130,18 @@ def _between(before: _Side, now: _Side) -> Work:
     is_timed = bool(before.shares and now.shares)
     if not is_timed:
         before, now = before.by_calls, now.by_calls
+    # Operators with another number of calls and only new shapes.
+    recut = [
+        name
+        for name in before.shapes.keys() & now.shapes.keys()
+        if before.calls.get(name) != now.calls.get(name) and not before.shapes[name] & now.shapes[name]
+    ]
     return Work(
         is_timed=is_timed,
         added=_more(now, before),
         removed=_more(before, now),
         gone_share=sum(before.shares.get(name, 0.0) for name in before.calls.keys() - now.calls.keys()),
-        recut_share=sum(before.shares.get(name, 0.0) for name in _recut(before, now)),
+        recut_share=sum(before.shares.get(name, 0.0) for name in recut),
     )
 
 
@@ -146,10 +152,3 @@ def _more(side: _Side, other: _Side) -> dict[str, float]:
         for name, calls in side.calls.items()
         if calls > other.calls.get(name, 0)
     }
-
-
-def _recut(before: _Side, now: _Side) -> Iterator[str]:
-    """Yield the operators with another number of calls and only new shapes."""
-    for name in before.shapes.keys() & now.shapes.keys():
-        if before.calls.get(name) != now.calls.get(name) and not before.shapes[name] & now.shapes[name]:
-            yield name

@@ -19,7 +19,9 @@ from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.interpreter import interpreter_flags
 from perfguard.errors import PerfguardError
-from perfguard.judge import Baseline, PairedRun, Unconfirmed, Verdict
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.confirmation import PairedRun
+from perfguard.judge.verdict import Verdict
 from perfguard.plugin.rounds import STAYS_BEHIND
 from perfguard.reports.reading import read_report
 from perfguard.workload import workload_of
@@ -71,18 +73,18 @@ class Confirmation:
             return f"{thresholds.CONFIRMATIONS_S / 60:.0f} minutes of this run went into other tests"
         return commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)[1]
 
-    def __call__(self, baseline: Baseline) -> PairedRun | Unconfirmed:
-        """Make an A/B run with the baseline's commit; an error becomes an `Unconfirmed`."""
+    def __call__(self, baseline: Baseline) -> PairedRun | str:
+        """Make an A/B run with the baseline's commit; return a clause if there is none."""
         commit, reason = commit_of_baseline(self.baseline_file, baseline.commit_of_time, self._file)
         if commit is None:
-            return Unconfirmed(reason=reason)
+            return reason
         self.show(f"perfguard: {self.workload}: slower than stored, A/B run with {commit[:7]}")
         began = time.monotonic()
         try:
             with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
                 return self._compared(commit, Path(place))
         except (OSError, PerfguardError) as error:
-            return Unconfirmed(reason=f"perfguard ab --base {commit[:7]} could not be run: {error}")
+            return f"perfguard ab --base {commit[:7]} could not be run: {error}"
         finally:
             self.budget.left_s -= time.monotonic() - began
 
@@ -90,7 +92,7 @@ class Confirmation:
     def _file(self) -> Path:
         return self.config.rootpath / self.workload.partition("::")[0]
 
-    def _compared(self, commit: str, place: Path) -> PairedRun | Unconfirmed:
+    def _compared(self, commit: str, place: Path) -> PairedRun | str:
         report, output = place / "report.json", place / "output"
         with open(output, "wb") as stream:
             ended = run_command(
@@ -102,8 +104,8 @@ class Confirmation:
                 directory=self._directory(),
             )
         if ended.timed_out:
-            return Unconfirmed(reason=f"the A/B run with {commit[:7]} took longer than the time left for confirmations")
-        why = Unconfirmed(reason=f"perfguard ab --base {commit[:7]} {_said(output) or ended.sentence(0, '', did='')}")
+            return f"the A/B run with {commit[:7]} took longer than the time left for confirmations"
+        why = f"perfguard ab --base {commit[:7]} {_said(output) or ended.sentence(0, '', did='')}"
         if not report.is_file():
             return why
         verdict = {one.workload: one for one in read_report(report)}.get(self.workload)
@@ -145,13 +147,13 @@ def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence
     return kept
 
 
-def _paired_run(verdict: Verdict, commit: str) -> PairedRun | Unconfirmed:
+def _paired_run(verdict: Verdict, commit: str) -> PairedRun | str:
     measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
     times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
     if measured is None or times is None:
         finding = f"{verdict.outcome.value}: {verdict.findings[0].message}" if verdict.findings else "not timed"
         why = next((note for note in verdict.notes if note.startswith("not timed")), finding)
-        return Unconfirmed(reason=f"the A/B run with {commit[:7]} came to: {why}")
+        return f"the A/B run with {commit[:7]} came to: {why}"
     assert isinstance(measured.value, (int, float))
     assert isinstance(times.reference, (int, float))
     assert isinstance(times.current, (int, float))

@@ -20,7 +20,8 @@ from perfguard.capture.replay import replay
 from perfguard.capture.script import run_script
 from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.guard import Callback
-from perfguard.judge import Verdict, step_time_of
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.verdict import Verdict
 from perfguard.plugin.gate_tests import is_gate_test, nodeid_of
 from perfguard.plugin.judging import Judging
 from perfguard.plugin.plain import failing, script_of, source_of

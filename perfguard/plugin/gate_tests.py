@@ -15,7 +15,7 @@ import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from perfguard.errors import UsageError
-from perfguard.judge import Verdict
+from perfguard.judge.verdict import Verdict
 from perfguard.reports.names import printable
 
 #: How many tests a line names before it counts the rest.

@@ -16,7 +16,10 @@ from perfguard import thresholds
 from perfguard.capture.checkout import measured_commit
 from perfguard.errors import StoreError, UsageError
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
-from perfguard.judge import Baseline, Refresh, Verdict, lacks_baseline, with_rename
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.renames import lacks_baseline, with_rename
+from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.confirmation import Budget, Confirmation
 from perfguard.plugin.gate_tests import GateTests, marker_arguments

@@ -15,7 +15,9 @@ import pytest
 
 from perfguard.errors import UsageError
 from perfguard.gate import open_store
-from perfguard.judge import Baseline, Verdict, lacks_baseline, renames
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.renames import lacks_baseline, renames
+from perfguard.judge.verdict import Verdict
 from perfguard.settings import Settings, find_root, find_table, has_test_file
 from perfguard.stores import Store
 from perfguard.stores.project import ProjectStore

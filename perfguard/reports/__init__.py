@@ -14,8 +14,8 @@ from typing import Protocol
 
 from perfguard.errors import UsageError
 from perfguard.extensions import Registry
-from perfguard.judge import Coverage, Outcome, Verdict
 from perfguard.judge.trend import Trend
+from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.recording import Provenance
 
 

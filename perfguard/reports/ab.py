@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.judge import Pace, Paired, Verdict, step_time_of
+from perfguard.judge.pairs import Pace, Paired
+from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import milliseconds, percent
+from perfguard.judge.verdict import Verdict
 from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.overview import where_text

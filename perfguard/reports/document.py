@@ -11,7 +11,11 @@ import msgspec
 
 from perfguard.documents import dumps, newest_format
 from perfguard.findings import Finding, Severity, code_named
-from perfguard.judge import Comparison, Coverage, Refresh, State, Tolerance, Verdict, step_time_of
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Tolerance
+from perfguard.judge.verdict import Coverage, Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.reports import RunReport
 from perfguard.settings import rules

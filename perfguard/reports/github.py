@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from perfguard.judge import Verdict, without_details
+from perfguard.judge.shown_time import without_details
+from perfguard.judge.verdict import Verdict
 from perfguard.reports import RunReport, by_outcome
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import finding_line, finding_lines

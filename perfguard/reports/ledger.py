@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from perfguard.judge import Attribution, Cause, Doubt, Entry, Ledger, Unattributed, Verdict, attribution_of
+from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
+from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import show, signed_ms, signed_us
+from perfguard.judge.verdict import Verdict
 from perfguard.reports.names import cut, printable, shortened
 
 #: Most lines of a ledger in a message; a part needs at least 1/100 of the whole change for a line of its own.

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from perfguard.judge import Refresh, Verdict, without_details
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.shown_time import without_details
+from perfguard.judge.verdict import Verdict
 from perfguard.reports import OUTCOME_ORDER, RunReport, by_outcome
 from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import cut, printable, shortened

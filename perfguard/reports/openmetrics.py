@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from perfguard.judge import WORKLOAD_METRICS, step_time_of
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
 from perfguard.reports import RunReport
 from perfguard.reports.names import printable

@@ -11,24 +11,15 @@ from operator import eq
 
 from perfguard import thresholds
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
-from perfguard.judge import (
-    WORKLOAD_METRICS,
-    Attribution,
-    Cause,
-    Comparison,
-    Doubt,
-    Outcome,
-    Refresh,
-    Share,
-    State,
-    Unattributed,
-    Verdict,
-    attribution_of,
-    step_time_of,
-    without_details,
-)
+from perfguard.judge.attribution import Attribution, Doubt, Share, Unattributed, attribution_of
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause
 from perfguard.judge.quantities import change_text, listed, quantity, signed_ms
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.trend import Trend
+from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure.measurement import number
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance

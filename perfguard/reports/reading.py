@@ -12,7 +12,7 @@ from typing import Any
 from perfguard.documents import checked, format_of, newest_format, parsed, schema, sized_number
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import is_code
-from perfguard.judge import Verdict
+from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport

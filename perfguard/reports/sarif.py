@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from perfguard.findings import Code, Finding, OwnCode, Severity, advice, split_place
-from perfguard.judge import Verdict
+from perfguard.judge.verdict import Verdict
 from perfguard.reports import RunReport
 from perfguard.version import __version__
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfguard.judge import Verdict, step_time_of
 from perfguard.judge.quantities import show
+from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import milliseconds, percent, relative_change
+from perfguard.judge.verdict import Verdict
 from perfguard.measure.measurement import number
 
 _IS_JUDGED = "; its change is judged"

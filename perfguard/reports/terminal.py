@@ -7,8 +7,12 @@ from collections import Counter
 from collections.abc import Iterable
 
 from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
-from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
+from perfguard.judge.baseline import Baseline
 from perfguard.judge.quantities import show
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.renames import move_command
+from perfguard.judge.shown_time import without_details
+from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
 from perfguard.reports import RunReport

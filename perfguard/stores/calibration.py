@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from perfguard.judge.calibration import Calibrated, ErrorRate
 #: No baseline has this name: their names contain the name of a test.
 CALIBRATION_FILE = "calibration.json"
 
+_MACHINE = ("cpu_model", "cpu_count", "device_name")
 _REMEDY = "Delete it, or write it again with: perfguard calibrate"
 
 
@@ -27,12 +29,11 @@ class Calibration:
 
 def write_calibration(calibration: Calibration, directory: Path) -> Path:
     """Write the calibration among the baselines, and return its path. Raises `StoreError`."""
-    cpu_model, cpu_count, device_name = calibration.machine
     path = directory / CALIBRATION_FILE
     document = {
         "format": FORMAT,
         "runs": calibration.runs,
-        "machine": {"cpu_model": cpu_model, "cpu_count": cpu_count, "device_name": device_name},
+        "machine": dict(zip(_MACHINE, calibration.machine, strict=True)),
         "error_rate": asdict(calibration.error_rate) if calibration.error_rate else None,
         "metrics": [
             {"workload": workload, **one.as_dict()}
@@ -64,14 +65,13 @@ def read_calibration(directory: Path) -> Calibration | None:
     if not path.exists():
         return None
     document = read_document(path, "calibration", remedy=_REMEDY)
-    workloads: dict[str, tuple[Calibrated, ...]] = {}
+    workloads = defaultdict(list)
     for line in document["metrics"]:
-        facts = {key: value for key, value in line.items() if key != "workload"}
-        workloads[line["workload"]] = (*workloads.get(line["workload"], ()), Calibrated.from_dict(facts))
+        workloads[line.pop("workload")].append(Calibrated(**line))
     machine = document["machine"]
     return Calibration(
         runs=document["runs"],
         machine=(machine["cpu_model"], machine["cpu_count"], machine["device_name"]),
-        workloads=workloads,
+        workloads={workload: tuple(found) for workload, found in workloads.items()},
         error_rate=ErrorRate(**document["error_rate"]) if document["error_rate"] else None,
     )

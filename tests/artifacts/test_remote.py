@@ -17,7 +17,7 @@ from perfguard.capture.replay import replay_tree, trees_in
 from perfguard.contract import reduce, reduction
 from perfguard.errors import UsageError
 from perfguard.gate import examine
-from perfguard.judge import Policy
+from perfguard.judge.tolerance import Policy
 from perfguard.recording import Recording
 from perfguard.testing import generate
 from tests.cli import run

@@ -13,7 +13,10 @@ from perfguard.capture.script import Script, ScriptRun, run_script
 from perfguard.contract import inspect
 from perfguard.findings import Severity
 from perfguard.gate import examine, judge
-from perfguard.judge import Baseline, Outcome, Policy, ledger
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.ledger import ledger
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
 

@@ -17,7 +17,7 @@ from perfguard.dialects.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.gate import compare, examine
-from perfguard.judge import Policy
+from perfguard.judge.tolerance import Policy
 from perfguard.measure import measure
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 import perfguard.cli
 from perfguard.capture.replay import replay
 from perfguard.gate import examine
-from perfguard.judge import Baseline, Policy
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.tolerance import Policy
 from perfguard.reports import RunReport
 from perfguard.reports.document import report_json
 from perfguard.stores.directory import BaselineDirectory

@@ -11,7 +11,7 @@ import pytest
 
 import perfguard
 from perfguard.cli.exits import exit_code
-from perfguard.judge import Outcome
+from perfguard.judge.verdict import Outcome
 from tests.cli import RECORDINGS, TORCH, report_file, run, stored
 
 SCRIPT = Path(sys.executable).with_name("perfguard")

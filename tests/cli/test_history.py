@@ -18,7 +18,7 @@ import pytest
 from perfguard.cli.trends import with_trends
 from perfguard.documents import read_document, violations
 from perfguard.errors import StoreError, UsageError
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.stores.history import open_history
@@ -269,7 +269,7 @@ def test_a_damaged_history_is_a_sentence(tmp_path, command):
     (tmp_path / "perfguard-history.db").write_bytes(b"not a database at all" * 99)
     done = history(*command)
     assert done.exit_code == 2
-    assert "damaged, or no history" in done.stderr
+    assert "damaged, or not a history" in done.stderr
     assert names_the_next_command(done.stderr)
 
 
@@ -583,7 +583,7 @@ def newer(path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", NOT_ASKED_FOR)
-@pytest.mark.parametrize("spoil, words", [(damaged, "damaged, or no history"), (newer, "a newer perfguard")])
+@pytest.mark.parametrize("spoil, words", [(damaged, "damaged, or not a history"), (newer, "a newer perfguard")])
 def test_a_history_that_is_of_no_use_is_remarked(tmp_path, monkeypatch, named, spoil, words):
     kept = open_history("kept.db", root=tmp_path, writing=True)
     kept.add(entry_of_run(0, {"steps": 1}))
@@ -623,7 +623,7 @@ import sys
 sys.modules["{package}"] = None
 from perfguard.cli.trends import with_trends
 from perfguard.errors import UsageError
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import RunReport
 from tests.facts import FINGERPRINT, HERE, WORKLOAD
 verdict = Verdict(workload=WORKLOAD, outcome=Outcome.PASSED, findings=(), fingerprint=FINGERPRINT, environment=HERE)

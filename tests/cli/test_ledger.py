@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from perfguard.judge import Cause
+from perfguard.judge.ledger import Cause
 from perfguard.reports.reading import read_report
 from perfguard.testing import generate
 from perfguard.window import StepWindow

@@ -16,7 +16,8 @@ from perfguard.contract.own_checks import own_checks
 from perfguard.errors import UsageError
 from perfguard.findings import Finding, OwnCode, Severity
 from perfguard.gate import check, examine
-from perfguard.judge import Outcome, Policy
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome
 from perfguard.reports import RunReport
 from perfguard.reports.document import report_json, verdict_document, verdict_from_document
 from perfguard.reports.markdown import report_markdown

@@ -25,7 +25,7 @@ from perfguard.integrations.offline import analyse
 from perfguard.integrations.offline.collected import WORK_DIRECTORY
 from perfguard.integrations.offline.options import AnalysisOptions
 from perfguard.integrations.offline.refusal import recorded_steps
-from perfguard.judge import Policy
+from perfguard.judge.tolerance import Policy
 from perfguard.testing import generate
 from tests.facts import codes
 

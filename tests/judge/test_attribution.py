@@ -10,21 +10,10 @@ from hypothesis import strategies as st
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import (
-    Attribution,
-    Cause,
-    Doubt,
-    Entry,
-    Ledger,
-    Outcome,
-    State,
-    Unattributed,
-    Verdict,
-    attribution,
-    attribution_of,
-)
-from perfguard.judge.attribution import WITHOUT_OPERATOR
-from perfguard.judge.compare import Comparison
+from perfguard.judge.attribution import WITHOUT_OPERATOR, Attribution, Doubt, Unattributed, attribution, attribution_of
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 
 NS = st.integers(-(10**9), 10**9)

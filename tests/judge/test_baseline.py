@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfguard.judge import Baseline
+from perfguard.judge.baseline import Baseline
 from perfguard.measure import METRICS
 from tests.facts import baseline, measured
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.judge import Policy, Rule, Tolerance
 from perfguard.judge.calibration import (
     Calibrated,
     block_ratios,
@@ -18,6 +17,7 @@ from perfguard.judge.calibration import (
     rate_at_most,
     smallest_slowdown,
 )
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from tests.facts import measured
 
 pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard[calibrate]'")
@@ -138,4 +138,4 @@ def test_workloads_are_pooled_and_the_least_sensitive_speaks(workloads, independ
 
 def test_the_plain_form_is_the_value():
     for one in (costs(STEADY), costs(STEADY[:3])):
-        assert Calibrated.from_dict(one.as_dict()) == one
+        assert Calibrated(**one.as_dict()) == one

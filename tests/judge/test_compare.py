@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Severity, worst_first
-from perfguard.judge import Policy, Rule, State, Tolerance, compare
-from perfguard.judge.compare import Comparison, changes_text
+from perfguard.judge.compare import Comparison, State, changes_text, compare
 from perfguard.judge.quantities import show
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.work import COUNTED
 from perfguard.measure import METRICS, Kind, Measurement
 from perfguard.measure.measurement import Better

@@ -9,7 +9,9 @@ import pytest
 
 from perfguard.findings import Code, Severity
 from perfguard.gate import judge_again, judge_time
-from perfguard.judge import PairedRun, Policy, Rule, Tolerance, Unconfirmed, step_time_of
+from perfguard.judge.confirmation import PairedRun
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.reports.overview import trade_off, where_text
 from tests.facts import HERE, measured
@@ -23,17 +25,13 @@ class Beside:
     """Answers as a side-by-side run would, and remembers whether it was asked."""
 
     def __init__(self, *ratios: float, interleaved: bool = True, why_not: str = "", lost: str = "") -> None:
-        self.found = (
-            Unconfirmed(reason=lost)
-            if lost
-            else PairedRun(
-                commit=COMMIT,
-                ratio=statistics.median(ratios) if ratios else 1.0,
-                ratios=ratios,
-                interleaved=interleaved,
-                base_us=2000.0,
-                current_us=2400.0,
-            )
+        self.found = lost or PairedRun(
+            commit=COMMIT,
+            ratio=statistics.median(ratios) if ratios else 1.0,
+            ratios=ratios,
+            interleaved=interleaved,
+            base_us=2000.0,
+            current_us=2400.0,
         )
         self.reason = why_not
         self.asked = 0

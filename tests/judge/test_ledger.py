@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from perfguard.documents import schema
-from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, Rule, Tolerance, Verdict, compared, ledger
+from perfguard.judge.ledger import Cause, Entry, Ledger, ledger
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.verdict import Outcome, Verdict, compared
 from perfguard.measure import Measurement
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.reports.ledger import ledger_lines
@@ -579,7 +581,7 @@ def test_operators_are_ranked_and_gated_only_where_they_are_named(named):
 
 
 def test_a_stored_baseline_tells_as_much_as_a_recording():
-    from perfguard.judge import Baseline
+    from perfguard.judge.baseline import Baseline
 
     sides = [
         [*chain(("t", "[2]"), (name, "[2]"), ("relu", "[2]")), *step(us, us + 50, idle=us + 20, overlap=0)]

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.gate import compare_paired, is_to_be_confirmed
-from perfguard.judge import Outcome, Pace, Policy, Rule, State, Tolerance, Verdict, paired, step_time_of, with_pairs
-from perfguard.judge.compare import Comparison
-from perfguard.judge.pairs import agreeing_of, effect_of
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.pairs import Pace, agreeing_of, effect_of, paired, with_pairs
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.timing import LostRun, PairedTiming
 from tests.facts import FINGERPRINT

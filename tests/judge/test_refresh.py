@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 
 from perfguard import StepWindow
 from perfguard.findings import Code
-from perfguard.judge import (
-    Baseline,
-    Direction,
-    Policy,
-    Refresh,
-    Refreshed,
-    Rule,
-    State,
-    Tolerance,
-    compare,
-    ratcheted,
-    refreshed,
-)
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.compare import State, compare
+from perfguard.judge.refresh import Direction, Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure import METRICS, Better, Kind, Measurement, Metric
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, baseline, measured, names_the_next_command
 
@@ -718,12 +709,13 @@ def policies(draw) -> Policy:
 ENVIRONMENTS = st.sampled_from([HERE, ELSEWHERE])
 
 
-def worse(stored: Baseline, before: Baseline, policy: Policy) -> list[str]:
-    """Return the gated numbers that are on the bad side of what they were."""
+def worse(stored: Baseline, before: Baseline, policy: Policy, *, failing: bool = False) -> list[str]:
+    """Return the gated numbers (or those that can fail) that are on the bad side of what they were."""
     was = {one.key: one for one in before.measurements}
     found = []
     for one in stored.measurements:
-        if one.metric not in WORSE or one.key not in was or policy.tolerance(METRICS[one.metric], one.subject) is None:
+        limit = policy.tolerance(METRICS[one.metric], one.subject) if one.metric in WORSE else None
+        if one.key not in was or limit is None or (failing and limit.relative == math.inf):
             continue
         if WORSE[one.metric] * (one.value - was[one.key].value) > 0:
             found.append(one.label)
@@ -753,7 +745,9 @@ def test_a_refresh_without_a_reason_never_stores_what_is_worse(old, new, policy,
     # Times of another machine are no times to compare with.
     timed = {name for name in NUMBERS if name in METRICS and METRICS[name].kind is Kind.TIMED}
     loosened = [
-        label for label in worse(found.stored, before, policy) if where == HERE or label.split("[")[0] not in timed
+        label
+        for label in worse(found.stored, before, policy, failing=True)
+        if where == HERE or label.split("[")[0] not in timed
     ]
     assert loosened == []
     assert all(change.direction is not Direction.WORSE for change in found.changes if found.refused is None)

@@ -8,7 +8,9 @@ import pytest
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding
-from perfguard.judge import Outcome, Policy, Verdict, compared, lacks_baseline, renames, with_rename
+from perfguard.judge.renames import lacks_baseline, renames, with_rename
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome, Verdict, compared
 from tests.facts import FINGERPRINT, HERE, baseline, measured
 
 CALLS = {"aten::addmm": 6, "aten::relu": 3, "aten::add_": 1}

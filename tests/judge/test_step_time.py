@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Outcome, State, Verdict, step_time_of, without_details
-from perfguard.judge.compare import Comparison
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.step_time import StepTime, milliseconds, percent
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 
 TIMES = st.floats(1e-3, 1e9)

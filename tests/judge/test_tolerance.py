@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Policy, Rule, Tolerance
-from perfguard.judge.tolerance import default_tolerance
+from perfguard.judge.tolerance import Policy, Rule, Tolerance, default_tolerance
 from perfguard.measure import METRICS, Better
 
 FRACTIONS = st.floats(0, 10)

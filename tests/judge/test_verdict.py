@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from perfguard import StepWindow
 from perfguard.contract import Contract
 from perfguard.findings import INVALIDATING_FAMILIES, Code, Finding, Severity, worst_first
-from perfguard.judge import Coverage, Outcome, Policy, Rule, State, Tolerance, Verdict, compared, examined
-from perfguard.judge.compare import Comparison
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.verdict import Coverage, Outcome, Verdict, compared, examined
 from perfguard.measure import Measurement
 from perfguard.recording import Recording
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, baseline, codes, measured

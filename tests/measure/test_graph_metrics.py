@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from perfguard.contract import inspect
 from perfguard.dialects.passes import Pass, pass_of, saved_passes
-from perfguard.judge import Baseline, Policy
+from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import compare
+from perfguard.judge.tolerance import Policy
 from perfguard.measure import METRICS, measure
 from perfguard.measure.census import Census, Counted, differences
 from perfguard.measure.graphs import graph_name

@@ -11,8 +11,8 @@ import pytest
 
 from perfguard import gate
 from perfguard.contract import inspect
-from perfguard.judge import Outcome, Policy
-from perfguard.judge.tolerance import Rule, Tolerance
+from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.verdict import Outcome
 from perfguard.measure import METRICS, Kind, measure
 from perfguard.recording import read_recording
 from tests.dialects.test_summary import LINEAGE_EVENTS, NAME, VERSION, event, part, scalar, write

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from perfguard.capture.replay import replay
 from perfguard.gate import examine, judge, judge_again
-from perfguard.judge import Baseline, Policy, Tolerance, Verdict
+from perfguard.judge.baseline import Baseline
+from perfguard.judge.tolerance import Policy, Tolerance
 from perfguard.judge.trend import Moment, Point, Series, Trend, trend
+from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS, Measurement
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport

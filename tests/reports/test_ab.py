@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from perfguard.findings import Code, Finding
-from perfguard.judge import Cause, Entry, Ledger, Outcome, Policy, State, Verdict, step_time_of, with_pairs
-from perfguard.judge.compare import Comparison
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.pairs import with_pairs
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports.ab import ab_lines, ab_table
 from perfguard.timing import PairedTiming

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding, Severity, worst_first
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement, Operator
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import SHOWN_PER_CODE, checked, grouped_lines, operator_rows

@@ -17,7 +17,11 @@ import perfguard
 from perfguard.documents import schema, violations
 from perfguard.errors import StoreError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import BaselineFacts, Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge.baseline import BaselineFacts
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import METRICS, Measurement, MemoryTrack
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.reports import REPORTERS, RunReport

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports.github import MOST, workflow_commands
 from tests.reports import runs_to_show as show
 

@@ -11,7 +11,8 @@ import pytest
 cmarkgfm = pytest.importorskip("cmarkgfm", reason="cmarkgfm is not installed")
 from cmarkgfm.cmark import Options  # noqa: E402
 
-from perfguard.judge import Outcome, Refresh, Verdict  # noqa: E402
+from perfguard.judge.refresh import Refresh  # noqa: E402
+from perfguard.judge.verdict import Outcome, Verdict  # noqa: E402
 from perfguard.reports.markdown import MOST_CHARACTERS, report_markdown  # noqa: E402
 from tests.reports import runs_to_show as show  # noqa: E402
 

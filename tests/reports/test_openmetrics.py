@@ -11,7 +11,8 @@ parser = pytest.importorskip("prometheus_client.openmetrics.parser", reason="pro
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from perfguard.judge import WORKLOAD_METRICS, Outcome, Verdict  # noqa: E402
+from perfguard.judge.verdict import Outcome, Verdict  # noqa: E402
+from perfguard.judge.weights import WORKLOAD_METRICS  # noqa: E402
 from perfguard.measure import Measurement  # noqa: E402
 from perfguard.reports.names import printable  # noqa: E402
 from perfguard.reports.openmetrics import report_openmetrics  # noqa: E402

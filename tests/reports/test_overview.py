@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import change_text, quantity
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.recording import Provenance
 from perfguard.reports.overview import headline, overview, sentence

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from perfguard.capture.replay import replay
 from perfguard.findings import Code, Finding, Severity
 from perfguard.gate import examine
-from perfguard.judge import Cause, Comparison, Entry, Ledger, Outcome, State, Verdict
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement, MemoryTrack
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import perfguard
 from perfguard.errors import StoreError
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.recording import Provenance
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.document import report_document, report_json

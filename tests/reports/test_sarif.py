@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import perfguard
 from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
-from perfguard.judge import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports.sarif import sarif_json
 
 #: Any name a file system gives: no slash, no NUL; bytes that are not UTF-8 come as lone surrogates.

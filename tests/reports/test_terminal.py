@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Cause, Comparison, Coverage, Entry, Ledger, Outcome, Refresh, State, Verdict
+from perfguard.judge.compare import Comparison, State
+from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.refresh import Refresh
+from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.ledger import full_ledger_lines, ledger_lines

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfguard.judge import Outcome, Policy, Verdict, compared
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome, Verdict, compared
 from perfguard.reports.overview import headline, with_upgrade
 from perfguard.reports.terminal import failure_message
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, baseline, measured

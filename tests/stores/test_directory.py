@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from perfguard.errors import StoreError
 from perfguard.gate import Update, open_store
-from perfguard.judge import Policy
+from perfguard.judge.tolerance import Policy
 from perfguard.recording import read_recording
 from perfguard.stores import STORES, directory
 from perfguard.stores.directory import BaselineDirectory, file_name

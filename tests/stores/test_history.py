@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from perfguard.documents import violations
 from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge import Outcome, Rule, Tolerance, Verdict
+from perfguard.judge.tolerance import Rule, Tolerance
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.stores.history import open_history
 from perfguard.stores.history.archive import History, run_named
 from perfguard.stores.history.entry import RunFacts, digest_of, entry_of, instant, rules_of

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.errors import PerfguardError, StoreError, UsageError
-from perfguard.judge import Tolerance
+from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.trend import trend
 from perfguard.measure import METRICS
 from perfguard.reports.trend import trend_text
@@ -108,7 +108,7 @@ def test_a_closed_history_is_one_file(file):
 def test_what_is_no_database_is_left_as_it_is(tmp_path, content, writing):
     path = tmp_path / "history.db"
     path.write_bytes(content)
-    said = refused(path, str(path), "damaged, or no history", writing=writing)
+    said = refused(path, str(path), "damaged, or not a history", writing=writing)
     assert names_the_next_command(said)
     assert path.read_bytes() == content
 
@@ -207,7 +207,7 @@ def test_a_database_of_something_else_is_not_taken(tmp_path):
     other.close()
     content = path.read_bytes()
     for writing in (True, False):
-        assert names_the_next_command(refused(path, "of something else", writing=writing))
+        assert names_the_next_command(refused(path, "of another program", writing=writing))
     assert path.read_bytes() == content
     assert [one.name for one in tmp_path.iterdir()] == ["other.db"]
 
@@ -216,7 +216,7 @@ def test_a_directory_and_a_pipe_are_no_history(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path, tmp_path / "pipe"):
         assert names_the_next_command(refused(place, "not a regular file"))
-    refused(tmp_path / "no" / "such" / "history.db", "is no directory", "Name another file")
+    refused(tmp_path / "no" / "such" / "history.db", "is not a directory", "Name another file")
 
 
 def test_a_place_that_may_not_be_written():
@@ -273,7 +273,7 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(file):
             writer.close()
             path.write_bytes(file.read_bytes())
             Path(f"{path}-wal").write_bytes(log)
-        with pytest.raises(StoreError, match="cannot be opened") as raised:
+        with pytest.raises(StoreError, match="cannot be used") as raised:
             opened(path, writing=False)
         assert names_the_next_command(str(raised.value))
 
@@ -317,7 +317,7 @@ def test_another_process_that_holds_the_file(file):
     other.execute("BEGIN IMMEDIATE")
     history = opened(file, wait_s=0.3)
     assert len(list(history.entries())) == 3  # readers wait for nobody
-    said = refused(file, "has been locked by another process for 0.3 seconds", "Nothing of this was kept", wait_s=0.3)
+    said = refused(file, "has been locked by another process for 0.3 seconds", "Nothing was changed", wait_s=0.3)
     assert "run the same command again" in said
     other.execute("ROLLBACK")
     other.close()
@@ -396,8 +396,8 @@ print(len(history.runs()))
 def told_of_a_full_disk(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stderr
     said, runs = done.stdout.splitlines()
-    assert "cannot be written" in said
-    assert "Nothing of this was kept" in said
+    assert "cannot be used" in said
+    assert "Nothing was changed" in said
     assert names_the_next_command(said)
     assert runs == "3"
 
@@ -510,7 +510,7 @@ def test_an_upgrade_that_fails_changes_nothing(place, tmp_path):
         upgrade(connection, place="here", revisions=broken)
     assert len(list(opened(place).entries())) == 1
     with history.database.reading() as connection:
-        assert set(connection.execute(RUNS.select()).keys()) == set(RUNS.c.keys())
+        assert set(connection.execute(RUNS.select()).keys()) == {column.name for column in RUNS.c}
 
 
 # -- servers -------------------------------------------------------------------------------------------------------------
@@ -567,7 +567,7 @@ def test_another_writer_that_holds_the_database(server):
     place = server.made("locked")
     first = opened(place)
     with first.database.writing():
-        refused(place, "has been locked by another writer for 0.3 seconds", "Nothing of this was kept", wait_s=0.3)
+        refused(place, "has been locked by another process for 0.3 seconds", "Nothing was changed", wait_s=0.3)
     assert first.add(entry(1, {"steps": 5})).is_new
 
 
@@ -592,8 +592,8 @@ def test_a_server_that_stops_in_mid_write(monkeypatch):
             with pytest.raises(StoreError) as raised:
                 history.add(entry(2, {"steps": 6}))
         said = str(raised.value)
-        assert " went away: " in said
-        assert "All that was there before is kept" in said
+        assert " closed the connection: " in said
+        assert "Earlier runs are kept" in said
         assert "nothing is added twice" in said
         assert names_the_next_command(said)
         assert server.secret not in said

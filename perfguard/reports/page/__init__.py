@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from perfguard.judge import Coverage, Verdict
+    from perfguard.judge.verdict import Coverage, Verdict
     from perfguard.reports import RunReport
 
 

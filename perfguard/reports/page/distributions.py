@@ -7,9 +7,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from perfguard.findings import Code, Severity
-from perfguard.judge import Verdict, step_time_of
 from perfguard.judge.quantities import time_us
+from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import milliseconds
+from perfguard.judge.verdict import Verdict
 from perfguard.reports.page.figure import LARGEST, STEPS, TIMES, Figure, figure, line, times_row
 from perfguard.window import Phase
 

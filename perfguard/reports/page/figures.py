@@ -11,9 +11,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfguard.judge import Attribution, Ledger, Outcome, Verdict, attribution_of
+from perfguard.judge.attribution import Attribution, attribution_of
+from perfguard.judge.ledger import Ledger
 from perfguard.judge.quantities import quantity, signed_us, size_bytes, time_us
 from perfguard.judge.trend import Trend
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import rank_of
 from perfguard.recording import Step

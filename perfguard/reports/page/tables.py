@@ -8,9 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from perfguard.findings import Finding, Severity, advice, split_place
-from perfguard.judge import Comparison, State, Unattributed, Verdict, attribution_of
+from perfguard.judge.attribution import Unattributed, attribution_of
+from perfguard.judge.compare import Comparison, State
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.judge.tolerance import Tolerance
+from perfguard.judge.verdict import Verdict
 from perfguard.measure.measurement import Value, rank_of
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Environment

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from sqlalchemy import delete, func, insert, select, update
 
 from perfguard.errors import UsageError
@@ -23,12 +23,10 @@ from perfguard.stores.history.entry import (
     canonical,
     is_timed,
     machine_of,
-    microseconds,
-    moment,
     sha256,
 )
 from perfguard.stores.history.series import RecordedSeries, documents_of, parts, recorded_series
-from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS, number_of, text_of
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS, text_of
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
@@ -95,9 +93,9 @@ class History:
             if known is not None:
                 marked = _mark(connection, known, given.release, entry.facts.release)
                 return Added(run=known, is_new=False, marked=marked)
-            added_us = microseconds(entry.added_at) if entry.added_at else time.time_ns() // 1000
-            facts = _columns(entry.facts.completed_by(given))
-            run = {"digest": entry.digest, "perfguard": entry.perfguard, "added_at_us": added_us, **facts}
+            facts = asdict(entry.facts.completed_by(given))
+            added_at = entry.added_at or datetime.now(UTC)
+            run = {"digest": entry.digest, "perfguard": entry.perfguard, "added_at": added_at, **facts}
             number = _made(connection, RUNS, run)
             for workload in entry.workloads:
                 _add_workload(connection, number, workload)
@@ -106,9 +104,8 @@ class History:
     def forget(self, runs: Iterable[int]) -> int:
         """Delete runs with their measurements, and series without measurements; return the number of deleted runs."""
         with self.database.writing() as connection:
-            doomed = list(runs)
             count = 0
-            for some in parts(doomed):
+            for some in parts(list(runs)):
                 connection.execute(delete(MEASUREMENTS).where(MEASUREMENTS.c.run_id.in_(some)))
                 connection.execute(delete(OUTCOMES).where(OUTCOMES.c.run_id.in_(some)))
                 count += connection.execute(delete(RUNS).where(RUNS.c.id.in_(some))).rowcount
@@ -125,12 +122,8 @@ class History:
     def workloads_of(self, run: int) -> tuple[WorkloadEntry, ...]:
         """Return the results of a run's workloads, sorted by name."""
         with self.database.reading() as connection:
-            numbers = connection.execute(
-                select(*_NUMBER)
-                .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
-                .where(MEASUREMENTS.c.run_id == run)
-            )
-            return _workloads(connection, run, numbers.all(), documents_of(connection))
+            numbers = connection.execute(_NUMBERS.where(MEASUREMENTS.c.run_id == run)).all()
+            return _workloads(connection, run, numbers, documents_of(connection))
 
     def series(
         self,
@@ -148,8 +141,7 @@ class History:
     def entries(self) -> Iterator[Entry]:
         """Yield every run with its measurements, in the order of adding; one is in memory at a time."""
         statement = (
-            select(MEASUREMENTS.c.run_id, *_NUMBER)
-            .join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
+            _NUMBERS.join(RUNS, RUNS.c.id == MEASUREMENTS.c.run_id)
             .order_by(MEASUREMENTS.c.run_id, MEASUREMENTS.c.series_id)
             .execution_options(yield_per=_FETCHED)
         )
@@ -157,11 +149,12 @@ class History:
             documents, runs = documents_of(connection), _runs(connection)
             with connection.execute(statement) as numbers:
                 grouped = groupby(numbers, key=lambda row: row.run_id)
-                of_run: tuple[int, list[Any]] = (-1, [])
+                following = next(grouped, None)
                 for run in sorted(runs, key=lambda run: run.number):
-                    while of_run[0] < run.number and (following := next(grouped, None)) is not None:
-                        of_run = (following[0], list(following[1]))
-                    mine = of_run[1] if of_run[0] == run.number else []
+                    mine: list[Any] = []
+                    if following is not None and following[0] == run.number:
+                        mine = list(following[1])
+                        following = next(grouped, None)
                     yield Entry(
                         digest=run.digest,
                         perfguard=run.perfguard,
@@ -192,18 +185,6 @@ def run_named(runs: Sequence[Run], name: str) -> Run:
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def _columns(facts: RunFacts) -> dict[str, Any]:
-    """Return facts as the columns of a run."""
-    return {
-        "commit": facts.commit,
-        "branch": facts.branch,
-        "release": facts.release,
-        "committed_at_us": None if facts.committed_at is None else microseconds(facts.committed_at),
-        "finished_at_us": None if facts.finished_at is None else microseconds(facts.finished_at),
-        "ci_url": facts.ci_url,
-    }
 
 
 def _mark(connection: Connection, run: int, given: str | None, own: str | None) -> str | None:
@@ -257,16 +238,12 @@ def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fing
             "fingerprint_id": fingerprint,
             "machine": machine,
         }
-    known = _keys_of(connection, workload)
+    keys = select(SERIES.c.key, SERIES.c.id).where(SERIES.c.workload_id == workload)
+    known = {row.key: row.id for row in connection.execute(keys)}
     if new := [row for key, row in rows.items() if key not in known]:
         connection.execute(insert(SERIES), new)
-        known = _keys_of(connection, workload)
+        known = {row.key: row.id for row in connection.execute(keys)}
     return [known[key] for key in rows]
-
-
-def _keys_of(connection: Connection, workload: int) -> dict[str, int]:
-    found = connection.execute(select(SERIES.c.key, SERIES.c.id).where(SERIES.c.workload_id == workload))
-    return {row.key: row.id for row in found}
 
 
 def _fact(connection: Connection, plain: object) -> int | None:
@@ -304,7 +281,10 @@ def _forget_unused(connection: Connection) -> None:
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
-_NUMBER = (SERIES.c.workload_id, SERIES.c.metric, SERIES.c.subject, SERIES.c.unit, MEASUREMENTS.c.value)
+_NUMBERS = select(
+    *(MEASUREMENTS.c.run_id, MEASUREMENTS.c.value),
+    *(SERIES.c.workload_id, SERIES.c.metric, SERIES.c.subject, SERIES.c.unit),
+).join(SERIES, SERIES.c.id == MEASUREMENTS.c.series_id)
 
 
 def _runs(connection: Connection, *, branch: str | None = None) -> tuple[Run, ...]:
@@ -316,24 +296,22 @@ def _runs(connection: Connection, *, branch: str | None = None) -> tuple[Run, ..
         .order_by(OUTCOMES.c.outcome)
     )
     for number, outcome, count, measurements in counted:
-        counts.setdefault(number, []).append((text_of(outcome), count))
+        counts.setdefault(number, []).append((outcome, count))
         numbers[number] = numbers.get(number, 0) + int(measurements)
     found = [
-        Run(
-            number=row.id,
-            digest=text_of(row.digest),
-            perfguard=text_of(row.perfguard),
-            facts=RunFacts(
-                commit=row.commit,
-                branch=row.branch,
-                release=row.release,
-                committed_at=None if row.committed_at_us is None else moment(row.committed_at_us),
-                finished_at=None if row.finished_at_us is None else moment(row.finished_at_us),
-                ci_url=row.ci_url,
-            ),
-            added_at=moment(row.added_at_us),
-            outcomes=tuple(counts.get(row.id, ())),
-            measurements=numbers.get(row.id, 0),
+        # Checks the types: a file that lost bits may hold anything.
+        msgspec.convert(
+            {
+                "number": row.id,
+                "digest": row.digest,
+                "perfguard": row.perfguard,
+                "facts": row,
+                "added_at": row.added_at,
+                "outcomes": counts.get(row.id, ()),
+                "measurements": numbers.get(row.id, 0),
+            },
+            Run,
+            from_attributes=True,
         )
         for row in connection.execute(select(RUNS))
     ]
@@ -347,9 +325,7 @@ def _workloads(
 ) -> tuple[WorkloadEntry, ...]:
     of_workload: dict[int, list[Number]] = {}
     for row in numbers:
-        texts = {name: text_of(getattr(row, name)) for name in ("metric", "subject", "unit")}
-        number = Number(**texts, value=number_of(row.value))
-        of_workload.setdefault(row.workload_id, []).append(number)
+        of_workload.setdefault(row.workload_id, []).append(msgspec.convert(row, Number, from_attributes=True))
     rows = connection.execute(
         select(OUTCOMES, WORKLOADS.c.name)
         .join(WORKLOADS, WORKLOADS.c.id == OUTCOMES.c.workload_id)

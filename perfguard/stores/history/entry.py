@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Severity
-from perfguard.judge import Outcome, Rule, Tolerance, Verdict, step_time_of
+from perfguard.judge.shown_time import step_time_of
+from perfguard.judge.tolerance import Rule, Tolerance
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind
 
 #: Metrics whose unit was renamed. The unit is part of the key of a series, so the key keeps the old one.
 FIRST_UNITS = {"step_cost": "units"}
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +126,6 @@ def is_timed(metric: str) -> bool:
     return metric not in METRICS or METRICS[metric].kind is Kind.TIMED
 
 
-def microseconds(at: datetime) -> int:
-    """Return whole microseconds since 1970."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def moment(at_us: int) -> datetime:
-    """Invert `microseconds`; the result is in UTC."""
-    return _EPOCH + timedelta(microseconds=at_us)
-
-
 def instant(text: str, *, where: str) -> datetime:
     """Read a time in ISO 8601; without a time zone it is UTC. Raises `UsageError`."""
     text = text.strip()
@@ -189,11 +180,9 @@ def _finite(value: float, verdict: Verdict, name: str) -> float:
 
 
 def _refuse_twice(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise StoreError(f"{name} occurs twice, so neither can be used; write the report again.")
-        seen.add(name)
+    counts = Counter(names)
+    if (twice := next((name for name, count in counts.items() if count > 1), None)) is not None:
+        raise StoreError(f"{twice} occurs twice, so neither can be used; write the report again.")
 
 
 def _plain(tolerance: Tolerance | None) -> Any:

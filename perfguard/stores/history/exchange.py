@@ -5,15 +5,20 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from perfguard.documents import checked, newest_format, parsed, sized_number
 from perfguard.stores.history.entry import Entry, Number, RunFacts, WorkloadEntry, canonical, instant, is_timed
 from perfguard.version import __version__
 
 _REMEDY = "Write it again with: perfguard history export --format json FILE"
+#: The times of a run, in ISO 8601.
+_TIMES = ("committed_at", "finished_at", "added_at")
 _COLUMNS = (
     *("run", "digest", "commit", "branch", "release", "at", "workload", "outcome"),
     *("metric", "subject", "value", "unit", "machine"),
@@ -31,19 +36,20 @@ def document_text(entries: Iterable[Entry]) -> Iterator[str]:
 
 def entry_document(entry: Entry) -> dict[str, Any]:
     """Return one run as a plain document."""
-    facts = entry.facts
-    return {
-        "digest": entry.digest,
-        "perfguard": entry.perfguard,
-        "commit": facts.commit,
-        "branch": facts.branch,
-        "release": facts.release,
-        "committed_at": _iso(facts.committed_at),
-        "finished_at": _iso(facts.finished_at),
-        "added_at": _iso(entry.added_at),
-        "ci_url": facts.ci_url,
-        "workloads": [_workload_document(one) for one in entry.workloads],
-    }
+    plain: dict[str, Any] = msgspec.to_builtins(entry, builtin_types=(datetime,))
+    plain |= plain.pop("facts")
+    for one in plain["workloads"]:
+        one["measurements"] = _measurements(one.pop("numbers"))
+    return plain | {name: _iso(plain[name]) for name in _TIMES}
+
+
+def _measurements(numbers: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the numbers of a workload by metric, then by subject."""
+    found: dict[str, dict[str, Any]] = {}
+    for one in numbers:
+        of_metric = found.setdefault(one["metric"], {"unit": one["unit"], "values": {}})
+        of_metric["values"][one["subject"]] = _short(one["value"])
+    return found
 
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
@@ -54,19 +60,14 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
 
 def entry_from(plain: dict[str, Any]) -> Entry:
     """Invert `entry_document`."""
+    values = plain | {name: time_of(plain, name) for name in _TIMES}
+    facts = RunFacts(**{field.name: values[field.name] for field in fields(RunFacts)})
     return Entry(
-        digest=plain["digest"],
-        perfguard=plain["perfguard"],
-        added_at=time_of(plain, "added_at"),
-        facts=RunFacts(
-            commit=plain["commit"],
-            branch=plain["branch"],
-            release=plain["release"],
-            committed_at=time_of(plain, "committed_at"),
-            finished_at=time_of(plain, "finished_at"),
-            ci_url=plain["ci_url"],
-        ),
-        workloads=tuple(_workload_from(one) for one in plain["workloads"]),
+        digest=values["digest"],
+        perfguard=values["perfguard"],
+        added_at=values["added_at"],
+        facts=facts,
+        workloads=tuple(map(_workload_from, values["workloads"])),
     )
 
 
@@ -86,61 +87,24 @@ def csv_text(entries: Iterable[Entry]) -> Iterator[str]:
             for measured in one.numbers:
                 machine = one.machine if is_timed(measured.metric) else ""
                 value = repr(_short(measured.value))
-                yield _csv_line(
-                    (
-                        *of_run,
-                        one.workload,
-                        one.outcome,
-                        measured.metric,
-                        measured.subject,
-                        value,
-                        measured.unit,
-                        machine,
-                    )
-                )
+                number_cells = (measured.metric, measured.subject, value, measured.unit, machine)
+                yield _csv_line((*of_run, one.workload, one.outcome, *number_cells))
 
 
 def _csv_line(cells: Iterable[object]) -> str:
     line = io.StringIO()
-    csv.writer(line).writerow(["" if cell is None else _plain_text(str(cell)) for cell in cells])
-    return line.getvalue()
-
-
-def _plain_text(text: str) -> str:
-    """Return text that UTF-8 can hold: lone surrogates are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _workload_document(one: WorkloadEntry) -> dict[str, Any]:
-    measurements: dict[str, dict[str, Any]] = {}
-    for number in one.numbers:
-        of_metric = measurements.setdefault(number.metric, {"unit": number.unit, "values": {}})
-        of_metric["values"][number.subject] = _short(number.value)
-    return {
-        "workload": one.workload,
-        "outcome": one.outcome,
-        "finding": one.finding,
-        "fingerprint": one.fingerprint,
-        "environment": one.environment,
-        "tolerance": one.tolerance,
-        "measurements": measurements,
-    }
+    csv.writer(line).writerow(cells)
+    # UTF-8 cannot hold lone surrogates.
+    return line.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _workload_from(plain: dict[str, Any]) -> WorkloadEntry:
-    return WorkloadEntry(
-        workload=plain["workload"],
-        outcome=plain["outcome"],
-        finding=plain["finding"],
-        fingerprint=plain["fingerprint"],
-        environment=plain["environment"],
-        tolerance=plain["tolerance"],
-        numbers=tuple(
-            Number(metric=metric, subject=subject, unit=of_metric["unit"], value=float(value))
-            for metric, of_metric in sorted(plain["measurements"].items())
-            for subject, value in sorted(of_metric["values"].items())
-        ),
+    numbers = tuple(
+        Number(metric=metric, subject=subject, unit=of_metric["unit"], value=float(value))
+        for metric, of_metric in sorted(plain["measurements"].items())
+        for subject, value in sorted(of_metric["values"].items())
     )
+    return WorkloadEntry(**{name: value for name, value in plain.items() if name != "measurements"}, numbers=numbers)
 
 
 def _short(value: float) -> float | int:

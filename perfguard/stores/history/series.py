@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -14,12 +16,12 @@ from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
 from perfguard.measure import METRICS
 from perfguard.stores.history.entry import FIRST_UNITS, canonical, machine_of, recorded_as, sha256
-from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, number_of, text_of
+from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, text_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Column, Connection, Row
 
-    from perfguard.judge import Verdict
+    from perfguard.judge.verdict import Verdict
 
 #: The number of ids in one statement; SQLite takes 32 766 (999 before 3.32).
 _AT_ONCE = 900
@@ -77,8 +79,11 @@ def recorded_series(
     order = {run: place for place, run in enumerate(moments)}
     statement = select(SERIES, WORKLOADS.c.name).join(WORKLOADS, WORKLOADS.c.id == SERIES.c.workload_id)
     rows = [row for row in connection.execute(statement) if workload(row.name) and metric(row.metric, row.subject)]
-    values = _values(connection, [row.id for row in rows], order)
-    outcomes = _outcomes(connection, sorted({row.workload_id for row in rows}), order)
+    values, outcomes = defaultdict(list), defaultdict(list)
+    for place, row in _rows(connection, MEASUREMENTS.c.series_id, [row.id for row in rows], order):
+        values[row.series_id].append((place, row.value))
+    for place, row in _rows(connection, OUTCOMES.c.workload_id, sorted({row.workload_id for row in rows}), order):
+        outcomes[row.workload_id].append((place, row))
     documents = documents_of(connection)
     alike: dict[tuple[str, str, str, str], list[_Found]] = {}
     for row in rows:
@@ -119,27 +124,17 @@ def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
         yield ids[start : start + _AT_ONCE]
 
 
-def _values(connection: Connection, series: list[int], order: dict[int, int]) -> dict[int, list[tuple[int, float]]]:
-    """Return sorted (position of the run, value) pairs of every series that has any."""
-    found: dict[int, list[tuple[int, float]]] = {}
-    columns = (MEASUREMENTS.c.series_id, MEASUREMENTS.c.run_id, MEASUREMENTS.c.value)
-    for some in parts(series):
-        for one, run, value in connection.execute(select(*columns).where(MEASUREMENTS.c.series_id.in_(some))):
-            if run in order:
-                found.setdefault(one, []).append((order[run], number_of(value)))
-    return {one: sorted(values) for one, values in found.items()}
-
-
-def _outcomes(
-    connection: Connection, workloads: list[int], order: dict[int, int]
-) -> dict[int, list[tuple[int, Row[Any]]]]:
-    """Return the outcomes of every workload as (position of the run, row), the newest last."""
-    found: dict[int, list[tuple[int, Row[Any]]]] = {}
-    for some in parts(workloads):
-        for row in connection.execute(select(OUTCOMES).where(OUTCOMES.c.workload_id.in_(some))):
-            if row.run_id in order:
-                found.setdefault(row.workload_id, []).append((order[row.run_id], row))
-    return {one: sorted(rows, key=lambda item: item[0]) for one, rows in found.items()}
+def _rows(
+    connection: Connection, column: Column[int], ids: list[int], order: dict[int, int]
+) -> list[tuple[int, Row[Any]]]:
+    """Return the rows with these ids in a column of its table, as (position of the run, row), the newest last."""
+    found = [
+        (order[row.run_id], row)
+        for some in parts(ids)
+        for row in connection.execute(select(column.table).where(column.in_(some)))
+        if row.run_id in order
+    ]
+    return sorted(found, key=itemgetter(0))
 
 
 def _ways(fingerprints: Sequence[dict[str, Any]]) -> list[str]:

@@ -1,36 +1,36 @@
 """The tables of a history, as the newest migration leaves them.
 
-Times are whole microseconds since 1970 in UTC. A name is found by the SHA-256 of what identifies it, because PostgreSQL's
-index takes no text beyond 2704 bytes, and a generated operator may be called longer. Measurements lie by series and run,
-so that a trend is read in one piece.
+A row is found by the SHA-256 of its identifying text (`key`), because PostgreSQL's index takes no text beyond 2704 bytes, and
+a generated operator may have a longer name. Measurements are sorted by series and run, so that a trend is read in one piece.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, MetaData, String, Table, Text, TypeDecorator
 
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
-    _TextDecorator = TypeDecorator[str]
+    _Decorator = TypeDecorator[Any]
 else:
-    _TextDecorator = TypeDecorator
+    _Decorator = TypeDecorator
 
-#: The newest migration; `database` refuses what it does not know.
+#: The newest migration; `database` refuses a later one.
 REVISION = "0001"
 VERSION_TABLE = "perfguard_history_version"
 
-_KEY = String(64)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNSTORABLE = re.compile("[\\\\\x00\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
 
 
-class AnyText(_TextDecorator):
-    """Text that any database keeps: what PostgreSQL refuses (NUL) and UTF-8 has not (lone surrogates) is escaped."""
+class AnyText(_Decorator):
+    """Text that any database keeps: NUL (refused by PostgreSQL) and lone surrogates (not in UTF-8) are escaped."""
 
     impl = Text
     cache_ok = True
@@ -39,24 +39,44 @@ class AnyText(_TextDecorator):
         """Escape."""
         return None if value is None else escaped(value)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
-        """Give back what was escaped."""
+    def process_result_value(self, value: object, dialect: Dialect) -> str | None:
+        """Invert the escape. Raises `TypeError` for anything but a text: a file that lost bits may hold anything."""
         return None if value is None else unescaped(text_of(value))
 
 
+class Instant(_Decorator):
+    """A time, stored as whole microseconds since 1970 in UTC."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        """Return microseconds."""
+        return None if value is None else (value - _EPOCH) // timedelta(microseconds=1)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return a time in UTC."""
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+class FiniteNumber(_Decorator):
+    """A finite number; raises `TypeError` for anything else, as `AnyText` does."""
+
+    impl = Double
+    cache_ok = True
+
+    def process_result_value(self, value: object, dialect: Dialect) -> float:
+        """Return a number; a column that lost its declared type has integers."""
+        if not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise TypeError(f"{value!r:.40} is not a number")
+        return float(value)
+
+
 def text_of(value: object) -> str:
-    """Return a text; raises `TypeError` for what is none: a file that lost bits may hold anything."""
+    """Return a text; raises `TypeError` for anything else."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
+        raise TypeError(f"{value!r:.40} is not text")
     return value
-
-
-def number_of(value: object) -> float:
-    """Return a finite number; raises as `text_of` does."""
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise TypeError(f"{value!r:.40} is no number")
-    # A column whose declared type was lost gives integers.
-    return float(value)
 
 
 def escaped(text: str) -> str:
@@ -76,36 +96,30 @@ RUNS = Table(
     "perfguard_runs",
     METADATA,
     Column("id", Integer, primary_key=True),
-    Column("digest", _KEY, nullable=False, unique=True),
+    Column("digest", String(64), nullable=False, unique=True),
     Column("commit", AnyText),
     Column("branch", AnyText),
     Column("release", AnyText),
-    Column("committed_at_us", BigInteger),
-    Column("finished_at_us", BigInteger),
-    Column("added_at_us", BigInteger, nullable=False),
+    Column("committed_at_us", Instant, key="committed_at"),
+    Column("finished_at_us", Instant, key="finished_at"),
+    Column("added_at_us", Instant, key="added_at", nullable=False),
     Column("ci_url", AnyText),
     Column("perfguard", AnyText, nullable=False),
     sqlite_autoincrement=True,
 )
 
-WORKLOADS = Table(
-    "perfguard_workloads",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("key", _KEY, nullable=False, unique=True),
-    Column("name", AnyText, nullable=False),
-)
 
-#: What belongs to many rows: a fingerprint, an environment, a test's own tolerances; `document` is JSON.
-FACTS = Table(
-    "perfguard_facts",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("key", _KEY, nullable=False, unique=True),
-    Column("document", AnyText, nullable=False),
-)
+def _keyed(name: str, *columns: Column[Any]) -> Table:
+    """Return a table whose rows are found by a hash."""
+    key = Column("key", String(64), nullable=False, unique=True)
+    return Table(name, METADATA, Column("id", Integer, primary_key=True), key, *columns)
 
-#: What one workload came to in one run. `finding` is the worst one, in words.
+
+WORKLOADS = _keyed("perfguard_workloads", Column("name", AnyText, nullable=False))
+#: Documents (JSON) that many rows share: a fingerprint, an environment, a test's own tolerances.
+FACTS = _keyed("perfguard_facts", Column("document", AnyText, nullable=False))
+
+#: The result of one workload in one run. `finding` is the message of the worst one.
 OUTCOMES = Table(
     "perfguard_outcomes",
     METADATA,
@@ -120,12 +134,9 @@ OUTCOMES = Table(
     sqlite_with_rowid=False,
 )
 
-#: What may be compared over time: one metric of one subject, recorded alike, and for times on one machine (else empty).
-SERIES = Table(
+#: Numbers that are comparable over time: one metric of one subject, recorded the same way; times on one `machine` (else empty).
+SERIES = _keyed(
     "perfguard_series",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("key", _KEY, nullable=False, unique=True),
     Column("workload_id", Integer, ForeignKey("perfguard_workloads.id"), nullable=False, index=True),
     Column("metric", AnyText, nullable=False),
     Column("subject", AnyText, nullable=False),
@@ -134,13 +145,13 @@ SERIES = Table(
     Column("machine", AnyText, nullable=False),
 )
 
-#: `run_id` refers to nothing on purpose: an index for it would double the table, and without one every run that is pruned
-#: would be looked for in all of it. What adds and prunes keeps both tables in one transaction.
+#: `run_id` is deliberately not a foreign key: its index would double the table, and without one each deleted run would be
+#: searched for in the whole table. Adding and deleting keep both tables consistent in one transaction.
 MEASUREMENTS = Table(
     "perfguard_measurements",
     METADATA,
     Column("series_id", Integer, ForeignKey("perfguard_series.id"), primary_key=True, autoincrement=False),
     Column("run_id", Integer, primary_key=True, autoincrement=False),
-    Column("value", Double, nullable=False),
+    Column("value", FiniteNumber, nullable=False),
     sqlite_with_rowid=False,
 )

@@ -252,7 +252,7 @@ def test_a_gzip_trace_with_damaged_bytes_is_a_finding_wherever_they_are(tmp_path
 
     from perfguard.capture.replay import replay
     from perfguard.gate import examine
-    from perfguard.judge import Policy
+    from perfguard.judge.tolerance import Policy
     from tests.facts import RECORDINGS
 
     shutil.copytree(RECORDINGS / "torch-mlp", tmp_path / "r")

@@ -129,7 +129,8 @@ def exact(model: str, rounds: int) -> dict[str, dict[str, int]]:
     """Record the model unchanged and with something more, and count what the gate says of exact metrics alone."""
     from perfguard.capture.replay import replay
     from perfguard.gate import compare, examine
-    from perfguard.judge import Outcome, Policy
+    from perfguard.judge.tolerance import Policy
+    from perfguard.judge.verdict import Outcome
 
     policy = Policy(judge_time=False)
     # In a graph of MindSpore nothing can be planted beside the step.

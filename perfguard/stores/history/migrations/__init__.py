@@ -1,7 +1,7 @@
 """Migrations of a history: Alembic's revisions, run from code inside the transaction that opens it; there is no alembic.ini.
 
-To change a table: change `tables`, write a revision in `versions` beside the others, and name it in `tables.REVISION`. A test
-compares what the revisions leave with the tables.
+To change a table: change `tables`, write a revision in `versions`, and name it in `tables.REVISION`. A test compares the result
+of the revisions with the tables.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ _REVISIONS = Path(__file__).parent
 def upgrade(connection: Connection, *, place: str, revisions: Path = _REVISIONS) -> None:
     """Run the revisions that a history lacks, in the transaction of `connection`.
 
-    The caller holds the lock against other writers, and commits. Raises `StoreError` where the history is of a revision that
-    nobody here knows.
+    The caller holds the lock against other writers, and commits. Raises `StoreError` for an unknown revision.
     """
     from alembic.migration import MigrationContext
     from alembic.operations import Operations
@@ -42,8 +41,8 @@ def upgrade(connection: Connection, *, place: str, revisions: Path = _REVISIONS)
 
 
 def newer(place: str, revision: str) -> str:
-    """Say that a history is of a later version."""
+    """Return the message for a history of a later version."""
     return (
-        f"{place} was written by a newer perfguard (revision {revision} of its tables), and nothing was changed in it. "
+        f"{place} was written by a newer perfguard (revision {revision} of its tables), and was not changed. "
         "Run: pip install --upgrade perfguard"
     )
