@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import perfguard
-from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
+from perfguard.findings import Code, Finding, Severity, advice, split_place
 from perfguard.judge import Outcome, Verdict
 from perfguard.reports.sarif import sarif_json
 
@@ -69,8 +69,8 @@ def test_every_code_is_a_rule_with_words_for_people():
     assert [rule["id"] for rule in rules] == [code.name for code in Code]
     for rule, code in zip(rules, Code, strict=True):
         assert rule["shortDescription"] == {"text": code.value}
-        assert rule["fullDescription"] == {"text": ADVICE[code].cause}
-        assert rule["help"] == {"text": ADVICE[code].fix}
+        assert rule["fullDescription"] == {"text": advice(code).cause}
+        assert rule["help"] == {"text": advice(code).fix}
 
 
 def test_a_run_without_findings_has_an_empty_list_of_results():
