@@ -93,8 +93,8 @@ def _section(verdict: Verdict, report: RunReport) -> str:
     if details := step_details(verdict):
         fenced = _fenced(cut(line, _LINE) for line in details)
         lines += ["", _folded("The time of a step: the numbers behind it", fenced)]
-    if shown.source:
-        lines += ["", f"The test: {_code(shown.source)}"]
+    if verdict.source:
+        lines += ["", f"The test: {_code(verdict.source)}"]
     commands = [f"# {what}\n{command}" for what, command in shown.advice]
     lines += ["", _folded("What to do", _fenced(commands, "bash"))]
     return "\n".join(lines)

@@ -38,8 +38,6 @@ from perfguard.workload import workload_of
 
 #: Most findings on the first screen, and most operators in a sentence.
 _FIRST = 3
-#: Most changes of a baseline on the page.
-_CHANGES = 200
 _WORDS = re.compile(r"\w+")
 #: Longest text of a shape.
 _SHAPES = 60
@@ -78,21 +76,15 @@ _NOUNS = {
 class Overview:
     """The first screen of one workload. Empty texts are left out."""
 
-    workload: str
-    origin: str
-    outcome: str
     headline: str
     #: The step time and its change, if they are not in the headline.
     step: str
     where: str
     since: str
-    #: Code, severity, headline and message of the worst findings, and the number of the others.
-    points: tuple[dict[str, str], ...]
+    #: The worst findings with their messages, and the number of the others.
+    points: tuple[tuple[Finding, str], ...]
     more: int
     advice: tuple[tuple[str, str], ...]
-    source: str
-    recording: str
-    changes: tuple[str, ...]
 
 
 def overview(verdict: Verdict, provenance: Provenance) -> Overview:
@@ -105,19 +97,13 @@ def overview(verdict: Verdict, provenance: Provenance) -> Overview:
     first = headline(verdict)
     shown = (errors or [finding for finding in found if not finding.more])[:_FIRST]
     return Overview(
-        workload=printable(verdict.workload),
-        origin=printable(verdict.origin),
-        outcome=verdict.outcome.value,
         headline=first,
         step=_step(verdict, first),
         where=where_text(verdict),
         since=_since(verdict, provenance),
-        points=tuple(_point(one) for one in shown),
+        points=tuple((one, _message(one)) for one in shown),
         more=sum(one.more or 1 for one in verdict.findings) - len(shown),
         advice=tuple(_advice(verdict)),
-        source=printable(verdict.source),
-        recording=printable(str(verdict.recording or "")),
-        changes=tuple(printable(change) for change in verdict.changes[:_CHANGES]),
     )
 
 
@@ -433,9 +419,8 @@ def history_lines(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
         yield from lines[-1:] if one.changes else lines[:1]
 
 
-def _point(one: Finding) -> dict[str, str]:
-    message = printable(f"{one.place}: {one.message}" if one.place and one.code.family != "R" else one.message)
-    return {"code": one.code.name, "severity": one.severity.value, "headline": one.code.value, "message": message}
+def _message(one: Finding) -> str:
+    return printable(f"{one.place}: {one.message}" if one.place and one.code.family != "R" else one.message)
 
 
 def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:

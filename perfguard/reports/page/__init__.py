@@ -79,6 +79,7 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
     figures = [*figures_of(verdict), *map(drawn_trend, trends)]
     return {
         "number": number,
+        "verdict": verdict,
         "overview": overview(verdict, report.provenance),
         "tables": tables,
         "history": list(history_lines(verdict, trends)),

@@ -29,7 +29,6 @@ _READ = ("ranks", "cycles", "files", "rows")
 #: Metrics in the table of operators, and metrics that are in no table.
 _OF_OPERATORS = ("operator_calls", "operator_time", "operator_shapes")
 _NOT_LISTED = ("operator_share", "operator_position")
-_SYMBOLS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.NOTE: "·"}
 
 
 def tables_of(verdict: Verdict) -> dict[str, Any]:
@@ -38,7 +37,6 @@ def tables_of(verdict: Verdict) -> dict[str, Any]:
     - files: the findings of each file, and left_out, the number of further ones
     - environment: (name, baseline, now, whether they differ)
     - measured: (what, how)
-    - notes
     - step: the numbers behind the step time; ledger: (name, change, description); unattributed: why it names no cause
     """
     found = attribution_of(verdict)
@@ -49,7 +47,6 @@ def tables_of(verdict: Verdict) -> dict[str, Any]:
         "left_out": max(0, len(verdict.findings) - MOST_FINDINGS),
         "environment": list(_environment(verdict)),
         "measured": list(_measured(verdict)),
-        "notes": verdict.notes,
         "step": step_details(verdict),
         "ledger": ledger_rows(verdict.ledger) if verdict.ledger is not None else [],
         "unattributed": unattributed_text(found) if isinstance(found, Unattributed) else "",
@@ -152,34 +149,20 @@ def _why(finding: Finding, operator: str) -> str:
 def _files(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """Return findings by file, files in the order of their worst finding: file, rank, findings and their count.
 
-    What to do about a code is with its first finding in a file.
+    A finding has its place in the file, its line, and the fix of its code if it is the first one of it.
     """
-    groups: dict[tuple[int | None, str], list[Finding]] = {}
+    groups: dict[tuple[int | None, str], list[tuple[Finding, str, int | None]]] = {}
     for one in findings:
-        file = "" if one.code.family in "RB" else split_place(one.place)[0]
-        groups.setdefault((one.rank if file else None, file), []).append(one)
+        file, line, inside = ("", None, "") if one.code.is_of_comparison else split_place(one.place)
+        where = " ".join(part for part in (f"line {line}" if line else "", printable(inside)) if part)
+        groups.setdefault((one.rank if file else None, file), []).append((one, where, line))
     found = []
     for (rank, file), group in groups.items():
-        first = {one.code: one for one in reversed(group)}
-        shown = [_finding(one, is_first=first[one.code] is one) for one in group]
-        count = sum(one.more or 1 for one in group)
+        first = {one.code: one for one, *_ in reversed(group)}
+        shown = [(one, *place, advice(one.code).fix if first[one.code] is one else "") for one, *place in group]
+        count = sum(one.more or 1 for one, *_ in group)
         found.append({"file": printable(file) or "the verdict", "rank": rank, "findings": shown, "count": count})
     return found
-
-
-def _finding(one: Finding, *, is_first: bool) -> dict[str, str]:
-    _, line, inside = ("", None, "") if one.code.family in "RB" else split_place(one.place)
-    return {
-        "code": one.code.name,
-        "severity": one.severity.value,
-        "symbol": _SYMBOLS[one.severity],
-        "headline": one.code.value,
-        "where": " ".join(part for part in (f"line {line}" if line else "", printable(inside)) if part),
-        "message": f"and {one.more} more like it" if one.more else printable(one.message),
-        "line": str(line or ""),
-        "excerpt": printable(one.excerpt),
-        "fix": advice(one.code).fix if is_first else "",
-    }
 
 
 # -- environment and how it was measured -----------------------------------------------------------------------------
