@@ -218,17 +218,3 @@ def put_right(stream: TextIO) -> Callable[[], None]:
         return lambda: None
     stream.reconfigure(errors=IN_ASCII)
     return lambda: None if stream.closed else stream.reconfigure(errors=errors)
-
-
-__all__ = [
-    "IN_ASCII",
-    "LOG",
-    "Screen",
-    "is_terminal",
-    "json_for",
-    "put_right",
-    "screen_of",
-    "wanted_colours",
-    "width_of",
-    "written_in_ascii",
-]

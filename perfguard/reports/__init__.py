@@ -69,6 +69,13 @@ class Reporter(Protocol):
         """Return what is written to the file."""
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionReporter:
+    """A reporter that is one function."""
+
+    text: Callable[[RunReport], str]
+
+
 def require_page() -> None:
     """Raise `UsageError` where the packages that the page is made with are not installed: before anything runs."""
     if find_spec("plotly") is None or find_spec("jinja2") is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, get_type_hints
 
 import msgspec
@@ -13,7 +13,7 @@ from perfguard.documents import dumps, newest_format
 from perfguard.findings import Finding, Severity, code_named
 from perfguard.judge import Comparison, Coverage, Refresh, State, Tolerance, Verdict, step_time_of
 from perfguard.measure import METRICS, Measurement
-from perfguard.reports import RunReport
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.settings import rules
 from perfguard.version import __version__
 
@@ -136,9 +136,4 @@ def coverage_document(coverage: Coverage) -> dict[str, int]:
     return {name.replace("_", "-"): count for name, count in asdict(coverage).items()}
 
 
-class JsonReporter:
-    """Everything measured and judged, as JSON (schema: report)."""
-
-    def text(self, report: RunReport) -> str:
-        """Return the document."""
-        return report_json(report)
+JsonReporter = partial(FunctionReporter, report_json)

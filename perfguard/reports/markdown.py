@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from perfguard.judge import Refresh, Verdict, without_details
-from perfguard.reports import OUTCOME_ORDER, RunReport, by_outcome
+from perfguard.reports import OUTCOME_ORDER, FunctionReporter, RunReport, by_outcome
 from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import cut, printable, shortened
 from perfguard.reports.overview import commit_name, overview
@@ -160,9 +161,4 @@ def _fenced(lines: Iterable[str], language: str = "text") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-class MarkdownReporter:
-    """A summary for a pull request or the page of a job."""
-
-    def text(self, report: RunReport) -> str:
-        """Return the summary."""
-        return report_markdown(report)
+MarkdownReporter = partial(FunctionReporter, report_markdown)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 
 from perfguard.judge import WORKLOAD_METRICS, step_time_of
 from perfguard.measure import METRICS
-from perfguard.reports import RunReport
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.names import printable
 
 _PREFIX = "perfguard_"
@@ -79,9 +80,4 @@ def _help(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
-class MetricsReporter:
-    """Metrics of whole workloads as OpenMetrics, for GitLab's metrics reports."""
-
-    def text(self, report: RunReport) -> str:
-        """Return one line a number."""
-        return report_openmetrics(report)
+MetricsReporter = partial(FunctionReporter, report_openmetrics)

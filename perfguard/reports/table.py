@@ -198,6 +198,3 @@ def _head_lines(head: Sequence[tuple[Column, str]], screen: Screen) -> list[str]
             lines[-1] += " " * (_GAP if used else 0) + cut(cell, room, column.cut, screen.ellipsis)
         used = display_width(lines[-1])
     return [line.rstrip() for line in lines]
-
-
-__all__ = ["Column", "Cut", "cut", "display_width", "table"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge import Baseline, Coverage, Outcome, Refresh, Verdict, move_command, without_details
 from perfguard.judge.quantities import show
 from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
-from perfguard.reports import RunReport
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.overview import baseline_commit, trade_off, where_text, with_upgrade
@@ -420,9 +421,4 @@ _OF_MEASUREMENTS = (
 )
 
 
-class TerminalReporter:
-    """The summary of a run, as the terminal has it."""
-
-    def text(self, report: RunReport) -> str:
-        """Return the summary without colours."""
-        return summary(report)
+TerminalReporter = partial(FunctionReporter, summary)
