@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Severity(Enum):
@@ -19,8 +19,24 @@ class Severity(Enum):
     NOTE = "note"
 
 
+class _Named:
+    """What follows from a code's name."""
+
+    name: str
+
+    @property
+    def family(self) -> str:
+        """The letter before the number."""
+        return self.name[0]
+
+    @property
+    def is_of_comparison(self) -> bool:
+        """Whether it comes from the comparison with a baseline, not from the recording itself."""
+        return self.family in "BR"
+
+
 @unique
-class Code(Enum):
+class Code(_Named, Enum):
     """Stable codes and their headlines. A: layout, S: schema, I: invariants, C: capture, B: baseline, R: regression."""
 
     A101 = "no profiler output of a known layout"
@@ -89,33 +105,13 @@ class Code(Enum):
     R107 = "operators changed"
     R108 = "most of the work is gone"
 
-    @property
-    def family(self) -> str:
-        """The letter before the number."""
-        return self.name[0]
 
-    @property
-    def is_of_comparison(self) -> bool:
-        """Whether it comes from the comparison with a baseline, not from the recording itself."""
-        return self.family in "BR"
-
-
-@dataclass(frozen=True, slots=True)
-class OwnCode:
+@dataclass(frozen=True)
+class OwnCode(_Named):
     """The code of a user's own check: U and three digits; `value` is its headline, as of a `Code`."""
 
     name: str
     value: str
-
-    @property
-    def family(self) -> str:
-        """The letter before the number."""
-        return self.name[0]
-
-    @property
-    def is_of_comparison(self) -> bool:
-        """It never comes from the comparison with a baseline."""
-        return False
 
 
 #: The first letter of an `OwnCode`, its names, and their beginnings.
@@ -182,25 +178,14 @@ def split_place(place: str) -> tuple[str, int | None, str]:
     return found["file"], int(line) if line and int(line) > 0 else None, (found["inside"] or "").strip()
 
 
-_SEVERITY_ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
-
-
 def worst_first(findings: tuple[Finding, ...] | list[Finding]) -> tuple[Finding, ...]:
     """Sort findings by severity, then by family (capture, contract, verdict), then by weight."""
-    family_order = {family: rank for rank, family in enumerate("CASIUBR")}
-    return tuple(
-        sorted(
-            findings,
-            key=lambda f: (
-                _SEVERITY_ORDER[f.severity],
-                family_order[f.code.family],
-                -f.weight,
-                f.code.name,
-                f.more > 0,
-                _natural(f.place),
-            ),
-        )
-    )
+    return tuple(sorted(findings, key=_order))
+
+
+def _order(one: Finding) -> tuple[Any, ...]:
+    ranks = [*Severity].index(one.severity), "CASIUBR".index(one.code.family)
+    return (*ranks, -one.weight, one.code.name, one.more > 0, _natural(one.place))
 
 
 def _natural(place: str) -> list[tuple[str, int]]:

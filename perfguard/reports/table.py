@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -80,23 +81,16 @@ def cut(text: str, width: int, where: Cut = Cut.FRONT, ellipsis: str = "…") ->
 
 
 def _head(text: str, width: int) -> str:
-    if width < 1:
-        # A text may begin with marks that take no room; alone they are nothing.
-        return ""
-    # No character takes more than two columns; one that combines takes none, and goes with the one before it.
-    end = min(len(text), width)
-    while end < len(text) and display_width(text[: end + 1]) <= width:
-        end += 1
-    while end and display_width(text[:end]) > width:
-        end -= 1
-    return text[:end]
+    """Return the longest beginning that fits; a combining mark goes with the character before it, and never alone."""
+    longest = bisect_right(range(1, len(text) + 1), width, key=lambda count: display_width(text[:count]))
+    return text[:longest] if width > 0 else ""
 
 
 def _tail(text: str, width: int) -> str:
-    begin = max(0, len(text) - width)
-    while begin and display_width(text[begin - 1 :]) <= width:
-        begin -= 1
-    while begin < len(text) and (display_width(text[begin:]) > width or display_width(text[begin]) == 0):
+    """Return the longest end that fits, and does not begin with a combining mark."""
+    longest = bisect_right(range(1, len(text) + 1), width, key=lambda count: display_width(text[-count:]))
+    begin = len(text) - longest
+    while begin < len(text) and display_width(text[begin]) == 0:
         begin += 1
     return text[begin:]
 
