@@ -7,6 +7,7 @@ directory has only the profiler's output: it is a recording without facts.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -62,7 +63,7 @@ class Fingerprint(Plain):
     def differences(self, other: Fingerprint) -> list[str]:
         """Return the differences as `key: other → self`; the workload's name is not compared."""
         mine, theirs = self.as_dict(), other.as_dict()
-        return [f"{key}: {theirs[key]} → {mine[key]}" for key in mine if key != "workload" and mine[key] != theirs[key]]
+        return _changes([key for key in mine if key != "workload"], theirs, mine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,16 +84,19 @@ class Environment(Plain):
 
     def differences(self, other: Environment) -> list[str]:
         """Return the differences as `key: other → self`."""
-        mine, theirs = self._flat(), other._flat()
-        return [
-            f"{key}: {theirs.get(key, '-')} → {mine.get(key, '-')}"
-            for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
-        ]
+        mine, theirs = self.flat, other.flat
+        return _changes(sorted(mine.keys() | theirs.keys()), theirs, mine)
 
-    def _flat(self) -> dict[str, Any]:
+    @property
+    def flat(self) -> dict[str, Any]:
+        """The plain form, with the packages among the other keys."""
         plain = self.as_dict()
         return {**plain.pop("packages"), **plain}
+
+
+def _changes(keys: Iterable[str], before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    found = [(key, before.get(key, "-"), now.get(key, "-")) for key in keys]
+    return [f"{key}: {old} → {new}" for key, old, new in found if old != new]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ Operators are left out, because that page lists every number.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import partial
 
 from perfguard.judge import WORKLOAD_METRICS, step_time_of
 from perfguard.measure import METRICS
+from perfguard.measure.measurement import finite
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.names import printable
 
@@ -34,7 +34,7 @@ def report_openmetrics(report: RunReport) -> str:
 
 
 def _gauge(name: str, meaning: str, samples: Iterable[str]) -> list[str]:
-    return [f"# HELP {_PREFIX}{name} {_help(meaning)}", f"# TYPE {_PREFIX}{name} gauge", *samples]
+    return [f"# HELP {_PREFIX}{name} {_escaped(meaning)}", f"# TYPE {_PREFIX}{name} gauge", *samples]
 
 
 #: The step time that every report shows.
@@ -60,9 +60,7 @@ def _step_times(report: RunReport) -> Iterable[str]:
 def _samples(report: RunReport, metric: str) -> Iterable[str]:
     for verdict in report.verdicts:
         for one in verdict.measurements:
-            if one.metric != metric or isinstance(one.value, bool) or not isinstance(one.value, (int, float)):
-                continue
-            if math.isfinite(one.value):
+            if one.metric == metric and finite(one.value) is not None:
                 labels = _labels(workload=verdict.workload, origin=verdict.origin, subject=one.subject)
                 yield f"{_PREFIX}{metric}{labels} {one.value!r}"
 
@@ -72,12 +70,8 @@ def _labels(**labels: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a label's value: control characters, backslash and quote are escaped."""
+    """Escape control characters, backslashes and quotes, as in labels and help texts."""
     return printable(text).replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
 
 
 MetricsReporter = partial(FunctionReporter, report_openmetrics)

@@ -265,8 +265,8 @@ def _green(verdict: Verdict) -> str:
         return f"Nothing failed, but this is a warning: {_warning(first, verdict)}"
     if better := _better(verdict):
         return f"Nothing got worse.{better}"
-    untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
-    time = " Time was shown, and not judged." if untimed else ""
+    is_untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
+    time = " Time was shown, and not judged." if is_untimed else ""
     return f"Nothing got worse: {verdict.coverage.compared} numbers compared.{time}"
 
 
@@ -430,17 +430,23 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     is_test = "::" in verdict.workload and bool(verdict.source)
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
-    if not verdict.passed and is_test:
+    if is_test:
+        yield from _advice_on_a_test(verdict, test)
+    if verdict.recording is not None:
+        yield "Look at the timeline, where the recording is", f"perfguard view {recording}"
+
+
+def _advice_on_a_test(verdict: Verdict, test: str) -> Iterable[tuple[str, str]]:
+    codes = {finding.code for finding in verdict.findings}
+    if not verdict.passed:
         yield "Run it again", f"pytest --perfguard {test}"
-    if verdict.outcome is Outcome.FAILED and is_test:
+    if verdict.outcome is Outcome.FAILED:
         if commit := baseline_commit(verdict):
             yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
         yield "If it is intended, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
-    if verdict.outcome is Outcome.INCONCLUSIVE and is_test:
+    if verdict.outcome is Outcome.INCONCLUSIVE:
         yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
-    if any(finding.code in (Code.B103, Code.B108) for finding in verdict.findings) and verdict.passed and is_test:
+    if verdict.passed and codes & {Code.B103, Code.B108}:
         yield "Measure times to judge by, on this machine", f"perfguard baseline refresh --runs 5 {test}"
-    if any(finding.code is Code.R106 for finding in verdict.findings) and verdict.passed and is_test:
+    if verdict.passed and Code.R106 in codes:
         yield "Store what got better", f"pytest --perfguard-ratchet {test}"
-    if verdict.recording is not None:
-        yield "Look at the timeline, where the recording is", f"perfguard view {recording}"

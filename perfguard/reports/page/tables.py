@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from perfguard.findings import Finding, Severity, advice, split_place
 from perfguard.judge import Comparison, State, Unattributed, Verdict, attribution_of
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.judge.tolerance import Tolerance
-from perfguard.measure.measurement import Value, rank_of
+from perfguard.measure.measurement import Value, finite, rank_of
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Environment
 from perfguard.reports.ledger import ledger_rows, unattributed_text
@@ -84,8 +83,8 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
     for name, metrics in by_name.items():
         calls, time = metrics.get("operator_calls"), metrics.get("operator_time")
         states = [_state(one, findings) for one in metrics.values() if one.judged] or ["shown"]
-        numbers = [_plain(side) for one in (calls, time) for side in _sides(one)]
-        allowed = _plain(time.allowed) if time is not None and time.judged else None
+        numbers = [finite(side) for one in (calls, time) for side in _sides(one)]
+        allowed = finite(time.allowed) if time is not None and time.judged else None
         why = "; ".join(_why(findings[one.label], name) for one in metrics.values() if one.label in findings)
         state = min(states, key=_STATES.index) if verdict.comparisons else ""
         rows.append([printable(name), state, *numbers, allowed, why])
@@ -107,11 +106,11 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
         if one.metric in _OF_OPERATORS or one.metric in _NOT_LISTED:
             continue
         unit = unit_of(one.metric)
-        before, now = _plain(one.reference), _plain(one.current)
-        change = _plain(100 * (now - before) / abs(before)) if before and now is not None else None
+        before, now = finite(one.reference), finite(one.current)
+        change = finite(100 * (now - before) / abs(before)) if before and now is not None else None
         texts = [_text(one.reference, unit), _text(one.current, unit), change_text(one.reference, one.current)]
         state = _state(one, findings) if verdict.comparisons else ""
-        row = [printable(one.label), state, before, now, change, _plain(one.allowed), *texts, _text(one.allowed, unit)]
+        row = [printable(one.label), state, before, now, change, finite(one.allowed), *texts, _text(one.allowed, unit)]
         rows.append(row)
     return sorted(rows, key=lambda row: (_STATES.index(row[1]), row[0]))
 
@@ -123,13 +122,6 @@ def _state(one: Comparison, findings: Mapping[str, Finding]) -> str:
     if one.state is State.SAME and one.label in findings and findings[one.label].severity is Severity.WARNING:
         return "warned"
     return one.state.value
-
-
-def _plain(value: Value | None) -> float | None:
-    """Return a finite number for JSON, else None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return value
 
 
 def _text(value: Value | None, unit: str) -> str:
@@ -178,11 +170,8 @@ def _environment(verdict: Verdict) -> Iterable[tuple[str, str, str, bool]]:
 
 
 def _flat(environment: Environment | None) -> dict[str, str]:
-    if environment is None:
-        return {}
-    plain = asdict(environment)
-    packages = plain.pop("packages")
-    return {printable(str(key)): printable(str(value)) for key, value in {**plain, **packages}.items()}
+    found = {} if environment is None else environment.flat
+    return {printable(str(key)): printable(str(value)) for key, value in found.items()}
 
 
 def _counted(count: int, noun: str, plural: str = "s") -> str:
