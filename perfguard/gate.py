@@ -60,7 +60,7 @@ from perfguard.measure import (
 )
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
-from perfguard.stores import STORES, Store
+from perfguard.stores import Store
 from perfguard.timing import LostRun, PairedTiming, Timing
 
 
@@ -74,11 +74,6 @@ class Update(Enum):
     ALL = "all"
     #: Judge, and store numbers that are better beyond their tolerance.
     RATCHET = "ratchet"
-
-
-def open_store(place: Path, store: str = "directory") -> Store:
-    """Return the store of that kind at `place`. Raises `UsageError` for an unknown kind."""
-    return STORES[store](place)
 
 
 def examine(

@@ -141,7 +141,7 @@ USES = {
     "readers": "from perfguard.artifacts.readers import READERS; READERS['mine']",
     "reporters": "from perfguard.reports.files import report_file; from pathlib import Path; "
     "report_file('mine', Path('x'), option='--out FORMAT:FILE').write(None)",
-    "stores": "from pathlib import Path; from perfguard.gate import open_store; open_store(Path('x'), 'mine')",
+    "stores": "from pathlib import Path; from perfguard.stores import STORES; STORES['mine'](Path('x'))",
 }
 CAUGHT = """
 from perfguard.errors import UsageError

@@ -89,7 +89,7 @@ REPORTERS: Registry[Callable[[], Reporter]] = Registry(
     {
         "terminal": "perfguard.reports.terminal:TerminalReporter",
         "json": "perfguard.reports.document:JsonReporter",
-        "html": "perfguard.reports.page:PageReporter",
+        "html": "perfguard.reports.page:page_reporter",
         "markdown": "perfguard.reports.markdown:MarkdownReporter",
         "metrics": "perfguard.reports.openmetrics:MetricsReporter",
         "sarif": "perfguard.reports.sarif:SarifReporter",

@@ -46,7 +46,9 @@ def report_markdown(report: RunReport) -> str:
     warned = _warnings(report.verdicts)
     if warned and len(warned) <= room:
         parts.append(warned)
-    return "\n\n".join([*parts, table, f"<sub>perfguard{_commits(report)}</sub>"]) + "\n"
+    commit = report.provenance.commit
+    footer = f"<sub>perfguard{f', commit {_inline(commit_name(commit))}' if commit else ''}</sub>"
+    return "\n\n".join([*parts, table, footer]) + "\n"
 
 
 def _warnings(verdicts: Iterable[Verdict]) -> str:
@@ -131,11 +133,6 @@ def _folded(title: str, text: str) -> str:
 
 def _of(verdict: Verdict) -> str:
     return f" (of {_code(shortened(verdict.origin, _NAME))})" if verdict.origin else ""
-
-
-def _commits(report: RunReport) -> str:
-    found = report.provenance
-    return f", commit {_inline(commit_name(found.commit))}" if found.commit else ""
 
 
 def _code(text: str) -> str:
