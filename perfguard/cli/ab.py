@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from perfguard.capture.ab.sides import Side
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
-    from perfguard.reports.files import ReportFile
+    from perfguard.reports import ReportFile
     from perfguard.screen import Screen
 
 #: pytest: tests passed, tests failed, no test was collected.

@@ -11,13 +11,12 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from perfguard.findings import Code, Finding, OwnCode, Severity, advice, split_place
+from perfguard.findings import Code, Finding, OwnCode, advice, split_place
 from perfguard.judge import Verdict
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.version import __version__
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
 def report_sarif(report: RunReport) -> str:
@@ -64,7 +63,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.code.name,
         "ruleIndex": rule,
-        "level": _LEVEL[finding.severity],
+        "level": finding.severity.value,
         "message": {"text": f"{finding.code.value}: {finding.message}".encode("utf-8", "replace").decode()},
         "locations": [location] if location else [],
     }

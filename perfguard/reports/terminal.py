@@ -136,7 +136,8 @@ def checked(
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
     lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=_most(screen.is_verbose))]
     if explain:
-        lines += [f"  {line}" for line in explanation(verdict)]
+        notes = map(printable, verdict.notes)
+        lines += [f"  layouts: {', '.join(verdict.layouts) or 'none recognised'}", *(f"  {note}" for note in notes)]
     if metrics and verdict.measurements:
         lines.append(measurement_rows(verdict.measurements, screen))
     return lines
@@ -359,12 +360,6 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         yield f"nothing was measured, so nothing was gated: {why}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
-
-
-def explanation(verdict: Verdict) -> Iterable[str]:
-    """Yield the recognised layouts, and the notes about unknown conditions."""
-    yield f"layouts: {', '.join(verdict.layouts) or 'none recognised'}"
-    yield from (printable(note) for note in verdict.notes)
 
 
 def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) -> str:
