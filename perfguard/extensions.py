@@ -42,6 +42,9 @@ class Registry(Generic[Part]):
         yield from self._built_in
         yield from self._added()
 
+    def __len__(self) -> int:
+        return len(self._built_in) + len(self._added())
+
     def _load(self, name: str) -> Any:
         if (place := self._built_in.get(name)) is not None:
             module, _, attribute = place.partition(":")
