@@ -110,7 +110,6 @@ def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
         "| outcome | workload | step ms | change | compared | worse | better | changed |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
-    shown = 0
     for verdict in ordered[:_ROWS]:
         found = verdict.coverage
         outcome = verdict.outcome.value if verdict.refresh in (None, Refresh.KEPT) else verdict.refresh.value
@@ -121,7 +120,7 @@ def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
         if room < 0:
             break
         rows.append(row)
-        shown += 1
+    shown = len(rows) - 2
     more = [f"\nand {len(ordered) - shown} more workloads"] if len(ordered) > shown else []
     text = "\n".join([*rows, *more])
     return _folded(f"All workloads ({len(ordered)})", text) if len(ordered) > 10 else text

@@ -112,8 +112,7 @@ def _natural_widths(columns: Sequence[Column], cells: list[list[str]], screen: S
     """Return the widths that the columns need."""
     widths = []
     for at, column in enumerate(columns):
-        lines = [line for row in cells for line in row[at].split("\n")]
-        widest = max(map(display_width, lines), default=0)
+        widest = max((display_width(line) for row in cells for line in row[at].split("\n")), default=0)
         if column.most is not None and screen.width is None and not screen.is_verbose:
             widest = min(widest, column.most)
         widths.append(max(widest, display_width(column.title)))
