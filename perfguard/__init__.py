@@ -42,10 +42,7 @@ _HOMES = {
     "read_mindformers": ("perfguard.integrations.mindformers", "read_mindformers"),
     "tools_profiler": ("perfguard.integrations.tools_profiler", "tools_profiler"),
     "write_profiler_config": ("perfguard.integrations.mindspore_dynamic", "write_profiler_config"),
-    "PerfguardError": ("perfguard.errors", "PerfguardError"),
-    "UsageError": ("perfguard.errors", "UsageError"),
-    "CaptureError": ("perfguard.errors", "CaptureError"),
-    "StoreError": ("perfguard.errors", "StoreError"),
+    **{name: ("perfguard.errors", name) for name in ("PerfguardError", "UsageError", "CaptureError", "StoreError")},
     "__version__": ("perfguard.version", "__version__"),
 }
 

@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import msgspec
 
 from perfguard.errors import DamagedError, StoreError, UsageError
 from perfguard.extensions import dialect_folders
@@ -28,6 +30,22 @@ _DESCRIPTOR = re.compile(r"/dev/(fd/|std(in|out|err)\Z)|/proc/[^/]+/(task/[^/]+/
 _LONGEST_MESSAGE = 300
 #: More digits than this do not fit a float, and are no size or time.
 _DIGITS = 300
+
+
+class Plain:
+    """Base of dataclasses that recordings, baselines and reports keep in plain form."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        """Invert `as_dict`; JSON may hold 1.0 for 1, and lists for tuples."""
+        return msgspec.convert(plain, cls, strict=False)
 
 
 def schemas_directory() -> Path:

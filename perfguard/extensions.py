@@ -54,22 +54,16 @@ class Registry(Generic[Part]):
         try:
             found = entry.load()
         except Exception as error:
-            raise UsageError(
-                f"{_named(entry)} cannot be loaded: {type(error).__name__}: {error}.{_remedy(entry)}"
-            ) from error
+            raise _broken(entry, f"cannot be loaded: {type(error).__name__}: {error}") from error
         if not callable(found):
-            raise UsageError(
-                f"{_named(entry)} must be a class or a function, got {type(found).__name__}.{_remedy(entry)}"
-            )
+            raise _broken(entry, f"must be a class or a function, got {type(found).__name__}")
         return found
 
     def _added(self) -> Mapping[str, EntryPoint]:
         added = _entries(self.group)
         for name, entry in added.items():
             if name in self._built_in:
-                raise UsageError(
-                    f"{_named(entry)} has the name of a built-in part, which cannot be replaced.{_remedy(entry)}"
-                )
+                raise _broken(entry, "has the name of a built-in part, which cannot be replaced")
         return added
 
 
@@ -89,12 +83,10 @@ def _folder(entry: EntryPoint) -> Path:
     try:
         spec = None if entry.attr else find_spec(entry.module)
     except Exception as error:
-        raise UsageError(
-            f"{_named(entry)} cannot be found: {type(error).__name__}: {error}.{_remedy(entry)}"
-        ) from error
+        raise _broken(entry, f"cannot be found: {type(error).__name__}: {error}") from error
     places = [] if spec is None else [Path(one) for one in spec.submodule_search_locations or ()]
     if not places or not places[0].is_dir():
-        raise UsageError(f"{_named(entry)} must name a package (a folder of files).{_remedy(entry)}")
+        raise _broken(entry, "must name a package (a folder of files)")
     return places[0]
 
 
@@ -112,12 +104,12 @@ def _entries(group: str) -> Mapping[str, EntryPoint]:
     return found
 
 
-def _named(entry: EntryPoint) -> str:
-    return f"the entry point {entry.name!r} ({entry.value}) of {_distribution(entry)} in {entry.group}"
-
-
-def _remedy(entry: EntryPoint) -> str:
-    return f" Update it, or run: pip uninstall {_distribution(entry)}"
+def _broken(entry: EntryPoint, problem: str) -> UsageError:
+    package = _distribution(entry)
+    return UsageError(
+        f"the entry point {entry.name!r} ({entry.value}) of {package} in {entry.group} {problem}. "
+        f"Update it, or run: pip uninstall {package}"
+    )
 
 
 def _distribution(entry: EntryPoint) -> str:

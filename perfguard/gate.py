@@ -55,7 +55,7 @@ from perfguard.measure import (
 )
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
-from perfguard.stores import STORES, Store
+from perfguard.stores import Store
 from perfguard.timing import LostRun, PairedTiming, Timing
 
 
@@ -69,11 +69,6 @@ class Update(Enum):
     ALL = "all"
     #: Judge, and store numbers that are better beyond their tolerance.
     RATCHET = "ratchet"
-
-
-def open_store(place: Path, store: str = "directory") -> Store:
-    """Return the store of that kind at `place`. Raises `UsageError` for an unknown kind."""
-    return STORES[store](place)
 
 
 def examine(
@@ -91,9 +86,8 @@ def examine(
 ) -> Verdict:
     """Inspect and measure one recording, and judge it alone: PASSED if it is complete and correct, else INVALID.
 
-    `expected` are the options of the recording according to the caller; `layout` replaces the recognition. Without `measured`
-    or `notes` (which include excerpts of files) less is kept of every rank. `visit` inspects the cycles elsewhere. The
-    recording may be in a `tree` of another file system.
+    `expected` are its options according to the caller; `layout` replaces the recognition. `notes` include excerpts of files.
+    `visit` inspects the cycles elsewhere. The recording may be in a `tree` of another file system.
     """
     contract = reduce(
         recording,
@@ -110,13 +104,8 @@ def examine(
         contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
     # An INVALID recording is not measured: its numbers would look trustworthy.
     is_measured = measured and not is_invalid(policy.considered(contract.findings))
-    return examined(
-        contract,
-        measure(contract) if is_measured else (),
-        workload=workload,
-        policy=policy,
-        memory=memory_tracks(contract) if is_measured else (),
-    )
+    found, memory = (measure(contract), memory_tracks(contract)) if is_measured else ((), ())
+    return examined(contract, found, workload=workload, policy=policy, memory=memory)
 
 
 def _measured_cycle(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> CycleMeasurements | None:
@@ -180,10 +169,9 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
 
 
 def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge the verdict of a report against a baseline, without its earlier comparison.
+    """Judge the verdict of a report against a baseline, without its earlier comparison. `step` is as in `compared`.
 
-    With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`, as in
-    the test. `step` is as in `compared`.
+    With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`.
     """
     policy = _of_the_test(verdict, policy)
     alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
@@ -199,8 +187,8 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
 
 
 def _uncompared(verdict: Verdict, outcome: Outcome, findings: tuple[Finding, ...]) -> Verdict:
-    none: dict[str, Any] = {"comparisons": (), "refresh": None, "changes": (), "ledger": None, "compared_with": None}
-    return replace(verdict, outcome=outcome, findings=findings, **none)
+    alone = replace(verdict, comparisons=(), refresh=None, changes=(), ledger=None, compared_with=None)
+    return replace(alone, outcome=outcome, findings=findings)
 
 
 def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
@@ -228,11 +216,10 @@ def judge_with_store(
     runs: int = 0,
     confirm: Confirm | None = None,
 ) -> Verdict:
-    """Judge a recording against its stored baseline, or alone for a refresh; nothing is written yet.
+    """Judge a recording against its stored baseline, or alone for a refresh: `refresh` writes the baseline of a DUE verdict.
 
-    If the verdict's `refresh` is DUE, `refresh` writes the baseline. An INVALID capture is never due. `run` times the workload
-    in a controlled process: `runs` times for a baseline, and as often as needed for a verdict. `confirm` makes an A/B run with
-    the baseline's commit if the stored time alone would decide.
+    `run` times the workload in a controlled process: `runs` times for a baseline, and as often as needed for a verdict.
+    `confirm` makes an A/B run with the baseline's commit if the stored time alone would decide.
     """
     verdict = examine(recording, workload=workload, policy=policy)
     baseline = None if update is Update.ALL else store.load(workload)
@@ -311,8 +298,7 @@ def _no_time(verdict: Verdict) -> Finding:
     )
 
 
-def _parted(found: Iterable[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
-    found = tuple(found)
+def _parted(found: Sequence[Timing | LostRun]) -> tuple[tuple[Timing, ...], tuple[LostRun, ...]]:
     timings = tuple(one for one in found if isinstance(one, Timing))
     return timings, tuple(one for one in found if isinstance(one, LostRun))
 
@@ -383,8 +369,7 @@ def refresh(
 ) -> Verdict:
     """Write the baseline of a due verdict, and return the verdict with the result; FAILED if it was refused.
 
-    A `reason` accepts worse numbers and missing metrics, and is stored. The store is locked from reading the old entry to
-    writing the new one, so that two simultaneous runs lose nothing.
+    A `reason` accepts worse numbers and missing metrics, and is stored. The store is locked, for simultaneous runs.
     """
     with store.locked():
         try:
@@ -409,10 +394,7 @@ def refresh(
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge `current` against the measurements of `base`. INVALID if either is; findings of the base are marked.
-
-    `step` is as in `compared`.
-    """
+    """Judge `current` against the measurements of `base`; INVALID if either is. `step` is as in `compared`."""
     if base.outcome is Outcome.INVALID:
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)

@@ -7,18 +7,23 @@ directory has only the profiler's output: it is a recording without facts.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+import msgspec
+
+from perfguard.documents import FORMAT, Plain, dumps, read_document, write_atomically
 from perfguard.window import Phase, StepWindow
 
 RECORDING_FILE = "recording.json"
 STEPS_FILE = "steps.json"
 PROFILER_DIRECTORY = "profiler"
 
+#: The fields in the first file.
+_FACTS = ("fingerprint", "environment", "ending", "reason", "rank", "timed_steps", "conditions")
 _REMEDY = f"Record it again, or delete {RECORDING_FILE} to judge the profiler's files alone."
 
 
@@ -35,7 +40,7 @@ class Ending(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fingerprint:
+class Fingerprint(Plain):
     """The properties that must be equal for a comparison of two recordings.
 
     `window` is None for a whole run, and for a window of a script's own profiler.
@@ -58,22 +63,11 @@ class Fingerprint:
     def differences(self, other: Fingerprint) -> list[str]:
         """Return the differences as `key: other → self`; the workload's name is not compared."""
         mine, theirs = self.as_dict(), other.as_dict()
-        return [f"{key}: {theirs[key]} → {mine[key]}" for key in mine if key != "workload" and mine[key] != theirs[key]]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as recordings and baselines keep it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Fingerprint:
-        """Invert `as_dict`."""
-        stored = plain["window"]
-        window = None if stored is None else StepWindow(**{key: int(value) for key, value in stored.items()})
-        return cls(**{**plain, "window": window})
+        return _changes([key for key in mine if key != "workload"], theirs, mine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class Environment(Plain):
     """Versions and the machine: they may differ between comparable recordings, and are shown."""
 
     python: str
@@ -90,29 +84,23 @@ class Environment:
 
     def differences(self, other: Environment) -> list[str]:
         """Return the differences as `key: other → self`."""
-        mine, theirs = self._flat(), other._flat()
-        return [
-            f"{key}: {theirs.get(key, '-')} → {mine.get(key, '-')}"
-            for key in sorted(mine.keys() | theirs.keys())
-            if mine.get(key) != theirs.get(key)
-        ]
+        mine, theirs = self.flat, other.flat
+        return _changes(sorted(mine.keys() | theirs.keys()), theirs, mine)
 
-    def _flat(self) -> dict[str, Any]:
-        plain = asdict(self)
+    @property
+    def flat(self) -> dict[str, Any]:
+        """The plain form, with the packages among the other keys."""
+        plain = self.as_dict()
         return {**plain.pop("packages"), **plain}
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as recordings and baselines keep it."""
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Environment:
-        """Invert `as_dict`."""
-        return cls(**plain)
+def _changes(keys: Iterable[str], before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    found = [(key, before.get(key, "-"), now.get(key, "-")) for key in keys]
+    return [f"{key}: {old} → {new}" for key, old, new in found if old != new]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
+class Provenance(Plain):
     """The origin of a run: commit and branch, their times, and the URL of the CI run.
 
     Times are ISO 8601, `finished_at` in UTC; unknown values are None. A commit with changed files ends with `+dirty`.
@@ -123,10 +111,6 @@ class Provenance:
     committed_at: str | None = None
     finished_at: str | None = None
     ci_url: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as reports keep it."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,16 +182,7 @@ def write_recording(recording: Recording) -> None:
     """Write `recording.json` and `steps.json` next to the profiler's output. Raises `StoreError`."""
     if recording.fingerprint is None or recording.environment is None or recording.ending is None:
         raise ValueError("a foreign directory has no facts to write")
-    facts = {
-        "format": FORMAT,
-        "fingerprint": recording.fingerprint.as_dict(),
-        "environment": recording.environment.as_dict(),
-        "ending": recording.ending.value,
-        "reason": recording.reason,
-        "rank": recording.rank,
-        "timed_steps": recording.timed_steps,
-        "conditions": recording.conditions,
-    }
+    facts = {"format": FORMAT} | {name: msgspec.to_builtins(getattr(recording, name)) for name in _FACTS}
     steps = {"format": FORMAT, "steps": [_step_document(step, ranked=any(recording.ranks)) for step in recording.steps]}
     # Write the facts last: they make a directory a recording, so the steps must exist by then.
     write_atomically(recording.directory / STEPS_FILE, dumps(steps, lines_of="steps"))
@@ -215,7 +190,7 @@ def write_recording(recording: Recording) -> None:
 
 
 def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
-    document = {**asdict(step), "phase": step.phase.value}
+    document: dict[str, Any] = msgspec.to_builtins(step)
     if not ranked:
         del document["rank"]
     if step.pause_ns is None:
@@ -230,14 +205,4 @@ def read_recording(directory: Path) -> Recording:
         return Recording(directory=directory)
     facts = read_document(facts_path, "recording", remedy=_REMEDY)
     steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]
-    return Recording(
-        directory=directory,
-        fingerprint=Fingerprint.from_dict(facts["fingerprint"]),
-        environment=Environment.from_dict(facts["environment"]),
-        steps=tuple(Step(**{**step, "phase": Phase(step["phase"])}) for step in steps),
-        ending=Ending(facts["ending"]),
-        reason=facts["reason"],
-        rank=facts["rank"],
-        timed_steps=facts["timed_steps"],
-        conditions=facts["conditions"],
-    )
+    return msgspec.convert({**facts, "directory": directory, "steps": steps}, Recording, strict=False)

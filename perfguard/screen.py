@@ -1,4 +1,4 @@
-"""The screen: how wide it is, which characters and colours it bears, and how much of a summary is wanted on it."""
+"""The screen: its width, characters, colours and verbosity."""
 
 from __future__ import annotations
 
@@ -7,35 +7,18 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TextIO
 
-#: What stands for a character that an encoding does not have; any other one is escaped.
-_IN_ASCII = {
-    "→": "->",
-    "←": "<-",
-    "−": "-",
-    "–": "-",
-    "—": "-",
-    "…": "...",
-    "±": "+-",
-    "×": "x",
-    "≤": "<=",
-    "≥": ">=",
-    "≈": "~",
-    "µ": "u",
-    "·": ".",
-    "‘": "'",
-    "’": "'",
-    "“": '"',
-    "”": '"',
-}
+#: Replacements of characters that an encoding lacks; all others are escaped.
+_IN_ASCII = dict.fromkeys("−–—", "-") | dict.fromkeys("‘’", "'") | dict.fromkeys("“”", '"')
+_IN_ASCII |= {"→": "->", "←": "<-", "…": "...", "±": "+-", "×": "x", "≤": "<=", "≥": ">=", "≈": "~", "µ": "u", "·": "."}
 #: The handlers' names, as `open(errors=...)` takes them: for text, and for JSON.
 IN_ASCII = "perfguard-ascii"
 _IN_JSON = "perfguard-json"
-#: What Python does by itself with what cannot be encoded; whoever asked for anything else has it.
-_BY_ITSELF = ("strict", "surrogateescape", "backslashreplace")
+#: Python's defaults for what cannot be encoded; any other handler was chosen, and is kept.
+_DEFAULTS = ("strict", "surrogateescape", "backslashreplace")
 
 #: Select Graphic Rendition (ECMA-48, 8.3.117).
 _RED, _GREEN, _YELLOW, _MAGENTA, _DIM = "31", "32", "33", "35", "2"
@@ -55,7 +38,7 @@ _COUNT = re.compile(r"\b[1-9]\d* (worse|better|changed)\b")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Where a report is shown. A log, or a pipe, has no width, and bears no colours.
+    """The terminal that shows a report. A log, or a pipe, has no width and no colours.
 
     `verbosity` is as pytest counts it: -1 for -q, 1 for -v.
     """
@@ -67,25 +50,25 @@ class Screen:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether only what is not green is wanted."""
+        """Whether to show failures only."""
         return self.verbosity < 0
 
     @property
     def is_verbose(self) -> bool:
-        """Whether all of it is wanted."""
+        """Whether to show every detail."""
         return self.verbosity > 0
 
     @property
     def ellipsis(self) -> str:
-        """What stands for what was cut."""
+        """The mark of a cut."""
         return self.carried("…")
 
     def carried(self, text: str) -> str:
-        """Return the text in the characters the screen has: `→` becomes `->` where it must, a name's are escaped."""
+        """Return the text in the screen's characters: `→` may become `->`, others are escaped."""
         return text.encode(self.encoding, IN_ASCII).decode(self.encoding)
 
     def painted(self, text: str) -> str:
-        """Return the lines with what they begin with in colour: outcomes, findings, parts of a ledger, counts."""
+        """Return the lines with colours: outcomes, codes, parts of a ledger, counts."""
         return "\n".join(map(_painted, text.split("\n"))) if self.colours else text
 
     def shown(self, text: str) -> str:
@@ -125,11 +108,11 @@ def _within(line: str, begin: int, end: int, colour: str) -> str:
     return line[:begin] + _in(colour, line[begin:end]) + line[end:]
 
 
-# -- what a stream is ----------------------------------------------------------------------------------------------------
+# -- streams ----------------------------------------------------------------------------------------------------
 
 
 def screen_of(stream: TextIO, *, colours: bool | None = None, verbosity: int = 0) -> Screen:
-    """Return the screen that a stream is; `colours` is None where a terminal has them and a file has not."""
+    """Return the screen of a stream; with `colours` None a terminal has them and a file does not."""
     return Screen(
         width=width_of(stream),
         colours=_has_colours(stream) if colours is None else colours,
@@ -152,7 +135,7 @@ def width_of(stream: TextIO | None) -> int | None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody looks at a stream while it is written; a closed one is none, and so is one that was never there."""
+    """Whether a stream is a terminal; None and closed streams are not."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:
@@ -160,7 +143,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def wanted_colours(environment: Mapping[str, str]) -> bool | None:
-    """Return what NO_COLOR (no-color.org) and FORCE_COLOR (force-color.org) say; None where it is the terminal's to say."""
+    """Return what NO_COLOR (no-color.org) and FORCE_COLOR (force-color.org) request; None without both."""
     if environment.get("NO_COLOR"):
         return False
     return True if environment.get("FORCE_COLOR") else None
@@ -182,7 +165,7 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def _in_json(error: UnicodeError) -> tuple[str, int]:
-    """Escape as JSON does (RFC 8259, 7): what is no ASCII stands in strings only."""
+    """Escape as JSON does (RFC 8259, 7): only its strings hold other characters than ASCII."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
@@ -194,41 +177,25 @@ codecs.register_error(_IN_JSON, _in_json)
 
 
 def json_for(stream: TextIO, text: str) -> str:
-    """Return a JSON document in the characters that a stream has, the same document."""
+    """Return the same JSON document in the characters of a stream."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, _IN_JSON).decode(encoding)
 
 
 @contextmanager
 def written_in_ascii(streams: Iterable[TextIO]) -> Iterator[None]:
-    """Let streams write what their encoding does not have in ASCII, instead of failing at it; afterwards as before."""
-    undo = [put_right(stream) for stream in streams]
-    try:
+    """Let streams write characters that their encoding lacks in ASCII, instead of failing; afterwards as before."""
+    with ExitStack() as stack:
+        for stream in streams:
+            stack.callback(put_right(stream))
         yield
-    finally:
-        for back in undo:
-            back()
 
 
 def put_right(stream: TextIO) -> Callable[[], None]:
-    """Let one stream write so, and return what undoes it."""
-    # Another one, such as click's of a Windows console, takes all there is.
+    """Let one stream write so, and return a function that undoes it."""
+    # Other streams, such as click's of a Windows console, take every character.
     errors = getattr(stream, "errors", None)
-    if not isinstance(stream, io.TextIOWrapper) or errors not in _BY_ITSELF:
+    if not isinstance(stream, io.TextIOWrapper) or errors not in _DEFAULTS:
         return lambda: None
     stream.reconfigure(errors=IN_ASCII)
     return lambda: None if stream.closed else stream.reconfigure(errors=errors)
-
-
-__all__ = [
-    "IN_ASCII",
-    "LOG",
-    "Screen",
-    "is_terminal",
-    "json_for",
-    "put_right",
-    "screen_of",
-    "wanted_colours",
-    "width_of",
-    "written_in_ascii",
-]

@@ -220,16 +220,12 @@ def _limits(value: Any, pattern: str, where: str) -> Tolerance:
             raise UsageError(f"{where} {broken}.")
         return Tolerance(relative=float(value))
     limits = {key: float(limit) for key, limit in Section(value, parts["limits"], where).given().items()}
+    warn = limits.pop("warn", None)
     metric = METRICS.get(pattern.partition("[")[0])
-    relative, absolute = 0.0, 0.0
-    if metric is not None and not {"relative", "absolute"} & limits.keys():
+    if metric is not None and not limits:
         # An earlier warning alone keeps the metric's own limits for failures.
-        relative, absolute = metric.relative, metric.absolute
-    return Tolerance(
-        relative=limits.get("relative", relative),
-        absolute=limits.get("absolute", absolute),
-        warn_relative=limits.get("warn"),
-    )
+        return Tolerance(relative=metric.relative, absolute=metric.absolute, warn_relative=warn)
+    return Tolerance(**{"relative": 0.0, "absolute": 0.0} | limits, warn_relative=warn)
 
 
 def codes(names: Iterable[Any], *, use: str = "ignore") -> tuple[str, ...]:
@@ -253,7 +249,12 @@ def run_count(value: Any) -> int:
 
 def _own_table(path: Path) -> dict[str, Any] | None:
     """Return `[tool.perfguard]` of a pyproject.toml, or None. Raises `UsageError`."""
-    found: Any = _read_toml(path)
+    import tomllib
+
+    try:
+        found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not valid TOML: {error}. Correct it, then run the same command again.") from error
     for key, name in (("tool", "tool"), ("perfguard", "tool.perfguard")):
         if key not in found:
             return None
@@ -263,12 +264,3 @@ def _own_table(path: Path) -> dict[str, Any] | None:
                 f"{path}: {name} must be a table, got {shown(found)}. Write {_TABLE} and its keys below it."
             )
     return dict(found)
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}. Correct it, then run the same command again.") from error

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.documents import FORMAT, Plain, dumps, read_document, write_atomically
 from perfguard.recording import Environment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Plain):
     """Steps of one workload in a process of its own, without the profiler. Times are in nanoseconds, one a step.
 
     `calibration_ns` is the CPU time of the calibration kernel before each step. `run_queue_ns` is the time that the thread that
@@ -51,19 +50,6 @@ class Timing:
     def cost_ns(self) -> tuple[int, ...]:
         """The time of each step that is its cost."""
         return self.wall_ns if self.clock == "wall" else self.process_cpu_ns
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain form, as reports keep it."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Timing:
-        """Invert `as_dict`; lists become tuples again."""
-        values = {f.name: plain[f.name] for f in fields(cls) if f.name in plain}
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-        if values.get("environment") is not None:
-            values["environment"] = Environment.from_dict(values["environment"])
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

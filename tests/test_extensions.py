@@ -139,9 +139,9 @@ USES = {
     "backends": "from perfguard.capture import backend; backend('mine')",
     "dialects": "from perfguard.artifacts.layout import layouts; layouts()",
     "readers": "from perfguard.artifacts.readers import READERS; READERS['mine']",
-    "reporters": "from perfguard.reports.files import report_file; from pathlib import Path; "
+    "reporters": "from perfguard.reports import report_file; from pathlib import Path; "
     "report_file('mine', Path('x'), option='--out FORMAT:FILE').write(None)",
-    "stores": "from pathlib import Path; from perfguard.gate import open_store; open_store(Path('x'), 'mine')",
+    "stores": "from pathlib import Path; from perfguard.stores import STORES; STORES['mine'](Path('x'))",
 }
 CAUGHT = """
 from perfguard.errors import UsageError
@@ -228,16 +228,16 @@ def test_a_built_in_part_cannot_be_replaced(tmp_path, group, name):
     [
         (
             "class part:\n    pass",
-            "the reporter 'mine' has no method text(report); mend it, or leave out --out FORMAT:FILE.",
+            "the reporter 'mine' has no method text(report); correct it, or leave out --out FORMAT:FILE.",
         ),
         (
             "class part:\n    def __init__(self): raise OSError('no disk')",
-            "the reporter 'mine' failed (OSError: no disk); mend it, or leave out --out FORMAT:FILE.",
+            "the reporter 'mine' failed (OSError: no disk); correct it, or leave out --out FORMAT:FILE.",
         ),
         (
             "class part:\n    def text(self, report): return report.verdicts",
             "the reporter 'mine' failed (AttributeError: 'NoneType' object has no attribute 'verdicts'); "
-            "mend it, or leave out --out FORMAT:FILE.",
+            "correct it, or leave out --out FORMAT:FILE.",
         ),
     ],
 )

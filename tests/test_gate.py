@@ -20,7 +20,6 @@ from perfguard.gate import (
     judge,
     judge_again,
     judge_with_store,
-    open_store,
     refresh,
 )
 from perfguard.judge.baseline import Baseline
@@ -30,7 +29,7 @@ from perfguard.judge.verdict import Outcome
 from perfguard.measure import Measurement, measure_runs
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
-from perfguard.stores import Store
+from perfguard.stores import STORES, Store
 from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes, gated
 from tests.judge.test_confirmation import Beside
 from tests.judge.test_time import timing
@@ -47,7 +46,7 @@ POLICY = Policy()
 
 @pytest.fixture
 def store(tmp_path) -> Store:
-    return open_store(tmp_path / "baselines")
+    return STORES["directory"](tmp_path / "baselines")
 
 
 def run(recording: Recording, store: Store, update: Update = Update.NOTHING, *, policy: Policy = POLICY, **more):

@@ -127,12 +127,13 @@ def test_no_command_touches_what_the_profiler_wrote(tmp_path, monkeypatch, name)
 @pytest.mark.slow
 def test_a_refresh_touches_only_the_baseline(tmp_path, monkeypatch):
     from perfguard.capture.replay import replay
-    from perfguard.gate import Update, judge_with_store, open_store, refresh
+    from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.tolerance import Policy
+    from perfguard.stores import STORES
 
     place = Path(shutil.copytree(RECORDINGS / "torch-mlp", tmp_path / "r"))
     before = hashes(place)
-    store = open_store(tmp_path / "baselines")
+    store = STORES["directory"](tmp_path / "baselines")
     verdict = judge_with_store(replay(place), store, workload="w", policy=Policy(), update=Update.ALL)
     refresh(verdict, store, policy=Policy(), update=Update.ALL)
     assert len(list((tmp_path / "baselines").rglob("*.json"))) == 1

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perfguard.judge.pairs import Paired
     from perfguard.judge.tolerance import Policy
     from perfguard.judge.verdict import Verdict
-    from perfguard.reports.files import ReportFile
+    from perfguard.reports import ReportFile
     from perfguard.screen import Screen
 
 #: pytest: tests passed, tests failed, no test was collected.

@@ -12,7 +12,7 @@ import click
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfguard.reports.files import ReportFile
+    from perfguard.reports import ReportFile
 
 #: What no profiler writes: a page made anew may replace the one before, inside a recording as well.
 _OWN = (".html", ".htm", ".md")
@@ -20,7 +20,7 @@ _OWN = (".html", ".htm", ".md")
 
 def report_files(options: Mapping[str, Any]) -> list[ReportFile]:
     """Return the files that the options of `file_options` request. Raises `UsageError`."""
-    from perfguard.reports.files import report_file, split
+    from perfguard.reports import report_file, split
 
     flags = {one.name: one.opts[0] for one in click.get_current_context().command.params}
     named = [(form, path, f"{flags[form]} FILE") for form, path in options.items() if form != "out" and path]

@@ -31,8 +31,8 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
 
     `baselines` is the value of `--baselines`. Raises `UsageError` where there are none.
     """
-    from perfguard.gate import open_store
     from perfguard.settings import find_root, find_table
+    from perfguard.stores import STORES
     from perfguard.stores.project import ProjectStore
 
     here = Path.cwd()
@@ -43,7 +43,7 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
         raise UsageError(
             f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update"
         )
-    store = open_store(directory, settings.store)
+    store = STORES[settings.store](directory)
     if baselines is None and root != here and root.is_relative_to(here):
         store = ProjectStore(store, f"{root.relative_to(here).as_posix()}/")
     return store, settings

@@ -118,9 +118,10 @@ def judged(directory: Path, settings: Settings) -> list[Verdict]:
     Of several recordings of one workload each tells where it lies.
     """
     from perfguard.capture.replay import recordings_in, replay
-    from perfguard.gate import examine, judge_again, open_store
+    from perfguard.gate import examine, judge_again
+    from perfguard.stores import STORES
 
-    store = open_store(settings.baselines_directory, settings.store)
+    store = STORES[settings.store](settings.baselines_directory)
     verdicts: list[tuple[Path, Verdict]] = []
     for place in recordings_in(directory):
         recording = replay(place)

@@ -80,10 +80,11 @@ def command(
     """
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
-    from perfguard.gate import Update, judge_with_store, open_store, refresh
+    from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.refresh import Refresh
     from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
+    from perfguard.stores import STORES
     from perfguard.window import StepWindow
 
     # Standard output is the script's.
@@ -98,7 +99,7 @@ def command(
         **how,
     )
     workload = name or _workload(command, settings.root)
-    store = open_store(settings.baselines_directory, settings.store)
+    store = STORES[settings.store](settings.baselines_directory)
     place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
     run = run_script(script, workload=workload, directory=place)
     doing = Update.ALL if update else Update.NOTHING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Sequence
@@ -18,6 +19,11 @@ Samples = Value | tuple[float, ...]
 def number(value: object) -> float | None:
     """Return a value if it is a number; else None."""
     return value if isinstance(value, (int, float)) else None
+
+
+def finite(value: object) -> float | None:
+    """Return a value if it is a finite number, and no boolean; else None."""
+    return None if isinstance(value, bool) or not math.isfinite(number(value) or 0) else number(value)
 
 
 class Kind(Enum):

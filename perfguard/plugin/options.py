@@ -11,7 +11,7 @@ import pytest
 
 from perfguard.errors import UsageError
 from perfguard.gate import Update
-from perfguard.reports.files import ReportFile, report_file, split
+from perfguard.reports import ReportFile, report_file, split
 from perfguard.settings import Settings, read_settings, run_count
 
 #: Options of pytest that print something and run no test.

@@ -14,12 +14,11 @@ from typing import Any
 import pytest
 
 from perfguard.errors import UsageError
-from perfguard.gate import open_store
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.renames import lacks_baseline, renames
 from perfguard.judge.verdict import Verdict
 from perfguard.settings import Settings, find_root, find_table, has_test_file
-from perfguard.stores import Store
+from perfguard.stores import STORES, Store
 from perfguard.stores.project import ProjectStore
 from perfguard.workload import moves
 
@@ -85,7 +84,7 @@ class Projects:
     def _at(self, root: Path) -> Project:
         if root not in self._by_root:
             settings = self._read(root)
-            store = open_store(settings.baselines_directory, settings.store)
+            store = STORES[settings.store](settings.baselines_directory)
             if not self._is_shared:
                 self._refuse_shared(settings)
                 # Of a directory above the rootdir the names stay those of pytest.

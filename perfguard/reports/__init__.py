@@ -1,18 +1,21 @@
 """Reports: a verdict made visible. The only place that lays out what people and CI see; findings bring their sentence.
 
 What goes in: verdicts. What comes out: text or a document. To add one: a class that keeps `Reporter`, and a line in
-`REPORTERS`, or in another distribution an entry point in `perfguard.reporters`. Files are requested by its name (`files`).
+`REPORTERS`, or in another distribution an entry point in `perfguard.reporters`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol
 
-from perfguard.errors import UsageError
+from perfguard.documents import write_atomically
+from perfguard.errors import PerfguardError, UsageError
 from perfguard.extensions import Registry
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
@@ -21,25 +24,24 @@ from perfguard.recording import Provenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """Everything one run came to. `unused` are baselines whose test is gone, `not_run` tests that were skipped."""
+    """The result of a run. `unused` are baselines whose test is gone, `not_run` tests that were skipped."""
 
     verdicts: tuple[Verdict, ...]
     unused: tuple[str, ...] = ()
     #: Places to rename, old and new, where unused baselines look like what tests without a baseline measured.
     moves: tuple[tuple[str, str], ...] = ()
     not_run: tuple[str, ...] = ()
-    #: Whether the user switched times off, so that none is compared.
+    #: Whether the user switched times off.
     is_time_off: bool = False
-    #: What the gate says of its own error rate, where it was calibrated; else empty.
+    #: The sentence about the calibrated error rate; empty without a calibration.
     error_rate: str = ""
-    #: Where the run comes from, as far as anybody knows.
     provenance: Provenance = field(default_factory=Provenance)
-    #: The perfguard that wrote it, where it was read from a file; and what the reader has to say of the file.
+    #: Of a report that was read from a file: the version that wrote it, and remarks about the file.
     written_by: str = ""
-    #: What a history says of these workloads, where one was asked.
+    #: The trends of these workloads in a history, if one was given.
     trends: tuple[Trend, ...] = ()
     remarks: tuple[str, ...] = ()
-    #: Whether a newer perfguard wrote it, so that something may have been left out.
+    #: Whether a newer perfguard wrote it, so that parts may be missing.
     is_partial: bool = False
 
     @property
@@ -53,12 +55,12 @@ class RunReport:
         return dict(Counter(verdict.outcome.value for verdict in self.verdicts))
 
 
-#: In which order outcomes are told: what somebody has to act on comes first.
+#: The order of outcomes in reports: those that need an action first.
 OUTCOME_ORDER = (Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSIVE, Outcome.CHANGED, Outcome.PASSED)
 
 
 def by_outcome(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Return verdicts by outcome, as `OUTCOME_ORDER` has them, and then by name."""
+    """Return verdicts in `OUTCOME_ORDER`, then by name."""
     return sorted(verdicts, key=lambda one: (OUTCOME_ORDER.index(one.outcome), one.workload, one.origin))
 
 
@@ -66,11 +68,18 @@ class Reporter(Protocol):
     """A format of report files. It is made before anything runs, and then raises `UsageError` for what it lacks."""
 
     def text(self, report: RunReport) -> str:
-        """Return what is written to the file."""
+        """Return the content of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionReporter:
+    """A reporter that is one function."""
+
+    text: Callable[[RunReport], str]
 
 
 def require_page() -> None:
-    """Raise `UsageError` where the packages that the page is made with are not installed: before anything runs."""
+    """Raise `UsageError` if plotly or Jinja2, which make the page, are not installed."""
     if find_spec("plotly") is None or find_spec("jinja2") is None:
         raise UsageError(
             "the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard[html]'"
@@ -82,9 +91,62 @@ REPORTERS: Registry[Callable[[], Reporter]] = Registry(
     {
         "terminal": "perfguard.reports.terminal:TerminalReporter",
         "json": "perfguard.reports.document:JsonReporter",
-        "html": "perfguard.reports.page:PageReporter",
+        "html": "perfguard.reports.page:page_reporter",
         "markdown": "perfguard.reports.markdown:MarkdownReporter",
         "metrics": "perfguard.reports.openmetrics:MetricsReporter",
         "sarif": "perfguard.reports.sarif:SarifReporter",
     },
 )
+
+
+# -- files: requested as FORMAT:FILE, checked before anything runs, written when it has ended ------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFile:
+    """A file and its reporter; `option` is the name of the option in messages."""
+
+    format: str
+    path: Path
+    option: str
+    reporter: Reporter
+
+    def write(self, report: RunReport) -> None:
+        """Write the file atomically. Raises `StoreError`, and `UsageError` for a reporter that fails."""
+        with _of_the_reporter(self.format, self.option):
+            text = self.reporter.text(report)
+        write_atomically(self.path, text)
+
+
+def split(requested: str, *, option: str) -> tuple[str, str]:
+    """Return format and file of `FORMAT:FILE`. Raises `UsageError`."""
+    form, colon, file = requested.partition(":")
+    if not colon or not form or not file:
+        known = ", ".join(REPORTERS)
+        raise UsageError(
+            f"{option} takes FORMAT:FILE, such as json:report.json, got {requested!r}; formats are {known}."
+        )
+    return form, file
+
+
+def report_file(form: str, path: Path, *, option: str) -> ReportFile:
+    """Return the file with its reporter. Raises `UsageError` for an unknown format, or one that cannot be written here."""
+    made = REPORTERS[form]
+    with _of_the_reporter(form, option):
+        reporter = made()
+    if not callable(getattr(reporter, "text", None)):
+        raise UsageError(f"the reporter {form!r} has no method text(report); correct it, or leave out {option}.")
+    return ReportFile(format=form, path=path, option=option, reporter=reporter)
+
+
+@contextmanager
+def _of_the_reporter(form: str, option: str) -> Iterator[None]:
+    """Name the reporter that failed."""
+    try:
+        yield
+    except PerfguardError:
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"the reporter {form!r} failed ({type(error).__name__}: {error}); correct it, or leave out {option}."
+        ) from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from perfguard.artifacts.conditions import CONDITIONS
@@ -74,9 +76,7 @@ def _target(part: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(part, Mapping):
         return {}
     if isinstance(reference := part.get("$ref"), str) and reference.startswith("#/"):
-        found: Any = root
-        for key in reference[2:].split("/"):
-            found = found[key]
+        found: Any = reduce(getitem, reference[2:].split("/"), root)
         return {**found, **{key: value for key, value in part.items() if key != "$ref"}}
     return part
 
@@ -139,11 +139,9 @@ def markdown() -> str:
 
 def _layout_page(layout: Layout) -> Iterator[str]:
     yield f"\n## {layout.id}\n"
-    kind = {"directory": "a directory", "file": "a file", "parent": "a directory of cycles of other layouts"}[
-        layout.cycle
-    ]
+    kinds = {"directory": "a directory", "file": "a file", "parent": "a directory of cycles of other layouts"}
     ranks = " It may hold files of many ranks, told apart by `{rank}`." if layout.ranks == "suffix" else ""
-    yield f"{layout.title}. One cycle is {kind}.{ranks} Source: {layout.source}\n"
+    yield f"{layout.title}. One cycle is {kinds[layout.cycle]}.{ranks} Source: {layout.source}\n"
     ways = []
     for way in layout.recognise:
         parts = [f"its name matches `{way.name}`"] if way.name else []
@@ -162,8 +160,8 @@ def _layout_page(layout: Layout) -> Iterator[str]:
 
 
 def _table(headers: tuple[str, ...], rows: Any) -> str:
-    lines = ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
-    lines += [
-        "| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
-    ]
+    lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
+    for row in rows:
+        cells = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in row)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, get_type_hints
 
 import msgspec
@@ -17,7 +17,7 @@ from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.verdict import Coverage, Verdict
 from perfguard.measure import METRICS, Measurement
-from perfguard.reports import RunReport
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.settings import rules
 from perfguard.version import __version__
 
@@ -140,9 +140,4 @@ def coverage_document(coverage: Coverage) -> dict[str, int]:
     return {name.replace("_", "-"): count for name, count in asdict(coverage).items()}
 
 
-class JsonReporter:
-    """Everything measured and judged, as JSON (schema: report)."""
-
-    def text(self, report: RunReport) -> str:
-        """Return the document."""
-        return report_json(report)
+JsonReporter = partial(FunctionReporter, report_json)

@@ -43,7 +43,10 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
     """Return one annotation for the workloads of one test."""
     first = verdicts[0]
     file, _, line = first.source.rpartition(":")
-    place = {"file": _file(root / file, workspace), "line": line} if file and line.isdigit() else {}
+    place: dict[str, str] = {}
+    if file and line.isdigit():
+        path = root / file
+        place = {"file": str(path) if workspace is None else os.path.relpath(path, workspace), "line": line}
     outcomes = " and ".join(dict.fromkeys(verdict.outcome.value for verdict in verdicts))
     place["title"] = f"perfguard {outcomes}: {printable(_in_common(verdicts))}"
     lines, rest = _lines(verdicts)
@@ -64,10 +67,9 @@ def _in_common(verdicts: list[Verdict]) -> str:
 def _lines(verdicts: list[Verdict]) -> tuple[list[str], int]:
     """Return the findings of one workload, or the worst of each of several; and the number of findings, or workloads, left."""
     if len(verdicts) > 1:
-        worst = [
-            f"{_own(one)}: {next(iter(finding_lines(without_details(one))), one.outcome.value)}" for one in verdicts
-        ]
-        return worst[:_FINDINGS], len(worst) - _FINDINGS
+        worst = [next(iter(finding_lines(without_details(one))), one.outcome.value) for one in verdicts]
+        lines = [f"{_own(one)}: {line}" for one, line in zip(verdicts, worst, strict=True)]
+        return lines[:_FINDINGS], len(lines) - _FINDINGS
     findings = without_details(verdicts[0])
     found = [one for one in findings if not one.more][:_FINDINGS]
     return [finding_line(one) for one in found], sum(one.more or 1 for one in findings) - len(found)
@@ -78,10 +80,6 @@ def _own(verdict: Verdict) -> str:
     found = workload_of(verdict.workload)
     name = f"#{found.name}" if found.name else ""
     return printable(found.function.rpartition("::")[2] + found.parameters + name)
-
-
-def _file(path: Path, workspace: Path | None) -> str:
-    return os.path.relpath(path, workspace) if workspace is not None else str(path)
 
 
 def _data(text: str) -> str:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Verdict
-from perfguard.reports import OUTCOME_ORDER, RunReport, by_outcome
+from perfguard.reports import OUTCOME_ORDER, FunctionReporter, RunReport, by_outcome
 from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import cut, printable, shortened
 from perfguard.reports.overview import commit_name, overview
@@ -47,7 +48,9 @@ def report_markdown(report: RunReport) -> str:
     warned = _warnings(report.verdicts)
     if warned and len(warned) <= room:
         parts.append(warned)
-    return "\n\n".join([*parts, table, f"<sub>perfguard{_commits(report)}</sub>"]) + "\n"
+    commit = report.provenance.commit
+    footer = f"<sub>perfguard{f', commit {_inline(commit_name(commit))}' if commit else ''}</sub>"
+    return "\n\n".join([*parts, table, footer]) + "\n"
 
 
 def _warnings(verdicts: Iterable[Verdict]) -> str:
@@ -95,8 +98,8 @@ def _section(verdict: Verdict, report: RunReport) -> str:
     if details := step_details(verdict):
         fenced = _fenced(cut(line, _LINE) for line in details)
         lines += ["", _folded("The time of a step: the numbers behind it", fenced)]
-    if shown.source:
-        lines += ["", f"The test: {_code(shown.source)}"]
+    if verdict.source:
+        lines += ["", f"The test: {_code(verdict.source)}"]
     commands = [f"# {what}\n{command}" for what, command in shown.advice]
     lines += ["", _folded("What to do", _fenced(commands, "bash"))]
     return "\n".join(lines)
@@ -109,7 +112,6 @@ def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
         "| outcome | workload | step ms | change | compared | worse | better | changed |",
         "|---|---|--:|--:|--:|--:|--:|--:|",
     ]
-    shown = 0
     for verdict in ordered[:_ROWS]:
         found = verdict.coverage
         outcome = verdict.outcome.value if verdict.refresh in (None, Refresh.KEPT) else verdict.refresh.value
@@ -120,7 +122,7 @@ def _table(verdicts: tuple[Verdict, ...], room: int) -> str:
         if room < 0:
             break
         rows.append(row)
-        shown += 1
+    shown = len(rows) - 2
     more = [f"\nand {len(ordered) - shown} more workloads"] if len(ordered) > shown else []
     text = "\n".join([*rows, *more])
     return _folded(f"All workloads ({len(ordered)})", text) if len(ordered) > 10 else text
@@ -132,11 +134,6 @@ def _folded(title: str, text: str) -> str:
 
 def _of(verdict: Verdict) -> str:
     return f" (of {_code(shortened(verdict.origin, _NAME))})" if verdict.origin else ""
-
-
-def _commits(report: RunReport) -> str:
-    found = report.provenance
-    return f", commit {_inline(commit_name(found.commit))}" if found.commit else ""
 
 
 def _code(text: str) -> str:
@@ -162,9 +159,4 @@ def _fenced(lines: Iterable[str], language: str = "text") -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-class MarkdownReporter:
-    """A summary for a pull request or the page of a job."""
-
-    def text(self, report: RunReport) -> str:
-        """Return the summary."""
-        return report_markdown(report)
+MarkdownReporter = partial(FunctionReporter, report_markdown)

@@ -6,13 +6,14 @@ Operators are left out, because that page lists every number.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from functools import partial
 
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
-from perfguard.reports import RunReport
+from perfguard.measure.measurement import finite
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.names import printable
 
 _PREFIX = "perfguard_"
@@ -34,7 +35,7 @@ def report_openmetrics(report: RunReport) -> str:
 
 
 def _gauge(name: str, meaning: str, samples: Iterable[str]) -> list[str]:
-    return [f"# HELP {_PREFIX}{name} {_help(meaning)}", f"# TYPE {_PREFIX}{name} gauge", *samples]
+    return [f"# HELP {_PREFIX}{name} {_escaped(meaning)}", f"# TYPE {_PREFIX}{name} gauge", *samples]
 
 
 #: The step time that every report shows.
@@ -60,9 +61,7 @@ def _step_times(report: RunReport) -> Iterable[str]:
 def _samples(report: RunReport, metric: str) -> Iterable[str]:
     for verdict in report.verdicts:
         for one in verdict.measurements:
-            if one.metric != metric or isinstance(one.value, bool) or not isinstance(one.value, (int, float)):
-                continue
-            if math.isfinite(one.value):
+            if one.metric == metric and finite(one.value) is not None:
                 labels = _labels(workload=verdict.workload, origin=verdict.origin, subject=one.subject)
                 yield f"{_PREFIX}{metric}{labels} {one.value!r}"
 
@@ -72,17 +71,8 @@ def _labels(**labels: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a label's value: control characters, backslash and quote are escaped."""
+    """Escape control characters, backslashes and quotes, as in labels and help texts."""
     return printable(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-
-
-class MetricsReporter:
-    """Metrics of whole workloads as OpenMetrics, for GitLab's metrics reports."""
-
-    def text(self, report: RunReport) -> str:
-        """Return one line a number."""
-        return report_openmetrics(report)
+MetricsReporter = partial(FunctionReporter, report_openmetrics)

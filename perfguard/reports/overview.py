@@ -29,8 +29,6 @@ from perfguard.workload import workload_of
 
 #: Most findings on the first screen, and most operators in a sentence.
 _FIRST = 3
-#: Most changes of a baseline on the page.
-_CHANGES = 200
 _WORDS = re.compile(r"\w+")
 #: Longest text of a shape.
 _SHAPES = 60
@@ -69,21 +67,15 @@ _NOUNS = {
 class Overview:
     """The first screen of one workload. Empty texts are left out."""
 
-    workload: str
-    origin: str
-    outcome: str
     headline: str
     #: The step time and its change, if they are not in the headline.
     step: str
     where: str
     since: str
-    #: Code, severity, headline and message of the worst findings, and the number of the others.
-    points: tuple[dict[str, str], ...]
+    #: The worst findings with their messages, and the number of the others.
+    points: tuple[tuple[Finding, str], ...]
     more: int
     advice: tuple[tuple[str, str], ...]
-    source: str
-    recording: str
-    changes: tuple[str, ...]
 
 
 def overview(verdict: Verdict, provenance: Provenance) -> Overview:
@@ -96,19 +88,13 @@ def overview(verdict: Verdict, provenance: Provenance) -> Overview:
     first = headline(verdict)
     shown = (errors or [finding for finding in found if not finding.more])[:_FIRST]
     return Overview(
-        workload=printable(verdict.workload),
-        origin=printable(verdict.origin),
-        outcome=verdict.outcome.value,
         headline=first,
         step=_step(verdict, first),
         where=where_text(verdict),
         since=_since(verdict, provenance),
-        points=tuple(_point(one) for one in shown),
+        points=tuple((one, _message(one)) for one in shown),
         more=sum(one.more or 1 for one in verdict.findings) - len(shown),
         advice=tuple(_advice(verdict)),
-        source=printable(verdict.source),
-        recording=printable(str(verdict.recording or "")),
-        changes=tuple(printable(change) for change in verdict.changes[:_CHANGES]),
     )
 
 
@@ -270,8 +256,8 @@ def _green(verdict: Verdict) -> str:
         return f"Nothing failed, but this is a warning: {_warning(first, verdict)}"
     if better := _better(verdict):
         return f"Nothing got worse.{better}"
-    untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
-    time = " Time was shown, and not judged." if untimed else ""
+    is_untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
+    time = " Time was shown, and not judged." if is_untimed else ""
     return f"Nothing got worse: {verdict.coverage.compared} numbers compared.{time}"
 
 
@@ -424,9 +410,8 @@ def history_lines(verdict: Verdict, trends: Iterable[Trend]) -> Iterable[str]:
         yield from lines[-1:] if one.changes else lines[:1]
 
 
-def _point(one: Finding) -> dict[str, str]:
-    message = printable(f"{one.place}: {one.message}" if one.place and one.code.family != "R" else one.message)
-    return {"code": one.code.name, "severity": one.severity.value, "headline": one.code.value, "message": message}
+def _message(one: Finding) -> str:
+    return printable(f"{one.place}: {one.message}" if one.place and one.code.family != "R" else one.message)
 
 
 def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
@@ -436,17 +421,23 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     is_test = "::" in verdict.workload and bool(verdict.source)
     if verdict.outcome is Outcome.INVALID:
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
-    if not verdict.passed and is_test:
+    if is_test:
+        yield from _advice_on_a_test(verdict, test)
+    if verdict.recording is not None:
+        yield "Look at the timeline, where the recording is", f"perfguard view {recording}"
+
+
+def _advice_on_a_test(verdict: Verdict, test: str) -> Iterable[tuple[str, str]]:
+    codes = {finding.code for finding in verdict.findings}
+    if not verdict.passed:
         yield "Run it again", f"pytest --perfguard {test}"
-    if verdict.outcome is Outcome.FAILED and is_test:
+    if verdict.outcome is Outcome.FAILED:
         if commit := baseline_commit(verdict):
             yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
         yield "If it is intended, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
-    if verdict.outcome is Outcome.INCONCLUSIVE and is_test:
+    if verdict.outcome is Outcome.INCONCLUSIVE:
         yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
-    if any(finding.code in (Code.B103, Code.B108) for finding in verdict.findings) and verdict.passed and is_test:
+    if verdict.passed and codes & {Code.B103, Code.B108}:
         yield "Measure times to judge by, on this machine", f"perfguard baseline refresh --runs 5 {test}"
-    if any(finding.code is Code.R106 for finding in verdict.findings) and verdict.passed and is_test:
+    if verdict.passed and Code.R106 in codes:
         yield "Store what got better", f"pytest --perfguard-ratchet {test}"
-    if verdict.recording is not None:
-        yield "Look at the timeline, where the recording is", f"perfguard view {recording}"

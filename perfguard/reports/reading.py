@@ -45,10 +45,8 @@ def read_run(path: Path) -> RunReport:
     number, newest = format_of(document), newest_format("report")
     version = document.get("perfguard") if isinstance(document, dict) else None
     writer = f"perfguard {version}" if isinstance(version, str) else "a newer perfguard"
-    written = (
-        f"{path} was written by {writer}, {'a newer' if number > newest else 'an older'} one (format {number}; this is "
-    )
-    written += f"{__version__}, format {newest})"
+    age = "a newer" if number > newest else "an older"
+    written = f"{path} was written by {writer}, {age} one (format {number}; this is {__version__}, format {newest})"
     if number <= newest:
         older = f"{written}: it knows no steps, no memory over the window, and no limits"
         remarks = () if number in (0, newest) else (older,)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
 from perfguard.reports.names import printable
@@ -33,20 +34,10 @@ def table_text(columns: Columns, rows: Iterable[Sequence[Any]], screen: Screen =
 
 def csv_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Yield CSV, with the names of the columns first; nulls are empty."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([name for name, _ in columns])
-    yield _emptied(buffer)
-    for row in rows:
-        writer.writerow([_text(cell) for cell in row])
-        yield _emptied(buffer)
-
-
-def _emptied(buffer: io.StringIO) -> str:
-    text = buffer.getvalue()
-    buffer.seek(0)
-    buffer.truncate()
-    return text
+    # `writerow` returns what `write` does: the line.
+    writer = csv.writer(SimpleNamespace(write=str), lineterminator="\n")
+    for row in chain([[name for name, _ in columns]], rows):
+        yield str(writer.writerow([_text(cell) for cell in row]))
 
 
 def json_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from perfguard.findings import Code, Finding, OwnCode, Severity, advice, split_place
+from perfguard.findings import Code, Finding, OwnCode, advice, split_place
 from perfguard.judge.verdict import Verdict
-from perfguard.reports import RunReport
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.version import __version__
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_LEVEL = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
-def sarif_json(verdicts: Iterable[Verdict]) -> str:
+def report_sarif(report: RunReport) -> str:
     """Return one SARIF log: a run for each verdict, a rule for every code, and for those of the user's own that were found."""
-    return (
-        json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(verdict) for verdict in verdicts]}, indent=2)
-        + "\n"
-    )
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(verdict) for verdict in report.verdicts]}
+    return json.dumps(log, indent=2) + "\n"
 
 
 def _run(verdict: Verdict) -> dict[str, Any]:
@@ -33,13 +30,7 @@ def _run(verdict: Verdict) -> dict[str, Any]:
     codes = [*Code, *own]
     base = f"{verdict.recording.resolve().as_uri()}/" if verdict.recording else "file:///"
     return {
-        "tool": {
-            "driver": {
-                "name": "perfguard",
-                "version": __version__,
-                "rules": [_rule(code) for code in codes],
-            }
-        },
+        "tool": {"driver": {"name": "perfguard", "version": __version__, "rules": [_rule(code) for code in codes]}},
         "originalUriBaseIds": {"PROFILER_OUTPUT": {"uri": base}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, codes.index(finding.code)) for finding in verdict.findings],
@@ -72,19 +63,14 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.code.name,
         "ruleIndex": rule,
-        "level": _LEVEL[finding.severity],
+        "level": finding.severity.value,
         "message": {"text": f"{finding.code.value}: {finding.message}".encode("utf-8", "replace").decode()},
         "locations": [location] if location else [],
     }
-    properties = {"rank": finding.rank, "check": finding.check or None}
-    if any(value is not None for value in properties.values()):
-        result["properties"] = {key: value for key, value in properties.items() if value is not None}
+    found = {"rank": finding.rank, "check": finding.check or None}
+    if properties := {key: value for key, value in found.items() if value is not None}:
+        result["properties"] = properties
     return result
 
 
-class SarifReporter:
-    """Findings as SARIF 2.1.0, for code-scanning pages."""
-
-    def text(self, report: RunReport) -> str:
-        """Return one log, a run for each verdict."""
-        return sarif_json(report.verdicts)
+SarifReporter = partial(FunctionReporter, report_sarif)

@@ -1,50 +1,51 @@
-"""Tables that fit their screen: names are cut, columns that matter least leave, and at last each row is a block of lines."""
+"""Tables that fit the screen: long names are cut, less important columns dropped, and at last each row is a block of lines."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from perfguard.screen import LOG, Screen
 
-#: Blanks between two columns, and how far the lines of a block are indented, as tabulate has the first.
+#: Blanks between two columns (those of tabulate), and the indentation of the lines of a block.
 _GAP = 2
 _INDENT = 2
-#: Cells that tell nothing.
+#: Cells without a value.
 _NOTHING = ("", "-")
 
 
 class Cut(Enum):
-    """Which part of a text is given up where there is no room."""
+    """The part of a text to cut."""
 
-    #: The end of a test's id tells most.
+    #: For the id of a test, whose end matters most.
     FRONT = "front"
-    #: Of `operator_time[aten::mm]` both ends do.
+    #: For names such as `operator_time[aten::mm]`.
     MIDDLE = "middle"
     END = "end"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its title, on which side its cells stand, and what becomes of it where there is no room."""
+    """One column: its title, its alignment, and how it shrinks."""
 
     title: str
     align: str = "left"
-    #: How narrow it may become, in columns of the screen, and how its cells are cut then; None: they never are.
+    #: Least width, in columns of the screen, and the part of its cells to cut; None: they are never cut.
     least: int | None = None
     cut: Cut = Cut.FRONT
-    #: How wide it is at most in a log, where nothing limits it.
+    #: Largest width in a log, which has no width.
     most: int | None = None
-    #: The one with the highest number leaves first; 0 stays.
+    #: The column with the highest number is dropped first; 0 is never dropped.
     leaves: int = 0
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], screen: Screen = LOG) -> str:
-    """Return the rows under their titles, no line wider than the screen.
+    """Return the rows below their titles, no line wider than the screen. A cell may hold several lines.
 
-    Where the table is too wide, cells that may be cut share what room there is, and columns leave in their order. Where all are
-    wanted (-v), or none can leave any more, a row becomes a block of lines. A cell may hold several lines.
+    In a table that is too wide, columns are dropped in their order, and cells that may be cut share the room. With -v, or if
+    no more columns can be dropped, a row becomes a block of lines.
     """
     cells = [[screen.carried(str(cell)) for cell in row] for row in rows]
     wide = [
@@ -61,7 +62,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], screen: S
 
 
 def display_width(text: str) -> int:
-    """Return how many columns of a terminal a text takes (wcwidth: wide East Asian characters two, combining marks none)."""
+    """Return the width of a text in columns of a terminal (wcwidth: wide East Asian characters two, combining marks none)."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth
@@ -70,7 +71,7 @@ def display_width(text: str) -> int:
 
 
 def cut(text: str, width: int, where: Cut = Cut.FRONT, ellipsis: str = "…") -> str:
-    """Return the text in at most `width` columns of a terminal, with an ellipsis for what was cut."""
+    """Return the text in at most `width` columns of a terminal, with an ellipsis in the place of the cut."""
     if display_width(text) <= width:
         return text
     room = max(0, width - display_width(ellipsis))
@@ -80,29 +81,22 @@ def cut(text: str, width: int, where: Cut = Cut.FRONT, ellipsis: str = "…") ->
 
 
 def _head(text: str, width: int) -> str:
-    if width < 1:
-        # A text may begin with marks that take no room; alone they are nothing.
-        return ""
-    # No character takes more than two columns; one that combines takes none, and goes with the one before it.
-    end = min(len(text), width)
-    while end < len(text) and display_width(text[: end + 1]) <= width:
-        end += 1
-    while end and display_width(text[:end]) > width:
-        end -= 1
-    return text[:end]
+    """Return the longest beginning that fits; a combining mark goes with the character before it, and never alone."""
+    longest = bisect_right(range(1, len(text) + 1), width, key=lambda count: display_width(text[:count]))
+    return text[:longest] if width > 0 else ""
 
 
 def _tail(text: str, width: int) -> str:
-    begin = max(0, len(text) - width)
-    while begin and display_width(text[begin - 1 :]) <= width:
-        begin -= 1
-    while begin < len(text) and (display_width(text[begin:]) > width or display_width(text[begin]) == 0):
+    """Return the longest end that fits, and does not begin with a combining mark."""
+    longest = bisect_right(range(1, len(text) + 1), width, key=lambda count: display_width(text[-count:]))
+    begin = len(text) - longest
+    while begin < len(text) and display_width(text[begin]) == 0:
         begin += 1
     return text[begin:]
 
 
 def _that_stay(columns: list[Column], cells: list[list[str]], screen: Screen) -> tuple[list[Column], list[list[str]]]:
-    """Let columns leave until the others fit, those with nothing in them first; with -v all of them stay."""
+    """Drop columns until the others fit, empty ones first; with -v none."""
     if screen.width is None or screen.is_verbose:
         return columns, cells
     empty = {column for at, column in enumerate(columns) if all(row[at] in _NOTHING for row in cells)}
@@ -115,11 +109,10 @@ def _that_stay(columns: list[Column], cells: list[list[str]], screen: Screen) ->
 
 
 def _natural_widths(columns: Sequence[Column], cells: list[list[str]], screen: Screen) -> list[int]:
-    """Return how wide the columns are by themselves."""
+    """Return the widths that the columns need."""
     widths = []
     for at, column in enumerate(columns):
-        lines = [line for row in cells for line in row[at].split("\n")]
-        widest = max(map(display_width, lines), default=0)
+        widest = max((display_width(line) for row in cells for line in row[at].split("\n")), default=0)
         if column.most is not None and screen.width is None and not screen.is_verbose:
             widest = min(widest, column.most)
         widths.append(max(widest, display_width(column.title)))
@@ -139,7 +132,7 @@ def _sum(widths: Sequence[int]) -> int:
 
 
 def _shared(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
-    """Share the width among the columns that may be cut: each has its least, the first takes what it needs beyond."""
+    """Share the width among the columns: each has its least, and the first ones take what they need beyond."""
     spare = width - _least_sum(columns, natural)
     widths = []
     for column, wanted in zip(columns, natural, strict=True):
@@ -160,7 +153,7 @@ def _laid_out(columns: Sequence[Column], cells: list[list[str]], widths: Sequenc
         ]
         for row in cells
     ]
-    # tabulate makes every title two columns wider than it is, which only a wide screen has to spare: `widths` say so.
+    # As a row, because tabulate pads titles by two columns, for which there may be no room.
     titles = [column.title for column in columns]
     rules = ["-" * width for width in widths]
     aligned = [column.align for column in columns]
@@ -169,7 +162,7 @@ def _laid_out(columns: Sequence[Column], cells: list[list[str]], widths: Sequenc
 
 
 def _blocks(columns: Sequence[Column], cells: list[list[str]], screen: Screen) -> str:
-    """Return a few lines a row: what always stays in the first, then a line a column."""
+    """Return a few lines a row: the columns that are never dropped in the first, then a line a column."""
     assert screen.width is not None
     heads = [column for column in columns if not column.leaves] or list(columns[:1])
     lines = []
@@ -185,7 +178,7 @@ def _blocks(columns: Sequence[Column], cells: list[list[str]], screen: Screen) -
 
 
 def _head_lines(head: Sequence[tuple[Column, str]], screen: Screen) -> list[str]:
-    """Return a block's first line; a cell that has no room in it has one of its own."""
+    """Return the first line of a block, and further lines for cells that do not fit in it."""
     assert screen.width is not None
     lines, used = [""], 0
     for column, cell in head:
@@ -198,6 +191,3 @@ def _head_lines(head: Sequence[tuple[Column, str]], screen: Screen) -> list[str]
             lines[-1] += " " * (_GAP if used else 0) + cut(cell, room, column.cut, screen.ellipsis)
         used = display_width(lines[-1])
     return [line.rstrip() for line in lines]
-
-
-__all__ = ["Column", "Cut", "cut", "display_width", "table"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge.baseline import Baseline
@@ -15,7 +16,7 @@ from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
-from perfguard.reports import RunReport
+from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.overview import baseline_commit, trade_off, where_text, with_upgrade
@@ -89,20 +90,20 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
         is_own = worst is not None and worst.code.family == OWN_FAMILY
         what = "a check of this project failed" if is_own else "the recording is invalid"
         return f"{what}, so nothing was compared or stored; look at: {where}"
-    if any(finding.code is Code.B111 for finding in verdict.findings):
+    codes = {finding.code for finding in verdict.findings}
+    is_undecided = verdict.outcome is Outcome.INCONCLUSIVE
+    if Code.B111 in codes:
         return "nothing was written: the stored baseline is unchanged"
-    if verdict.outcome is Outcome.INCONCLUSIVE and verdict.fingerprint is None and verdict.layouts:
+    if is_undecided and verdict.fingerprint is None and verdict.layouts:
         return "it was not recorded by perfguard, so it has no baseline; use: perfguard compare BASE CURRENT"
-    if verdict.outcome is Outcome.INCONCLUSIVE and any(finding.code is Code.B112 for finding in verdict.findings):
+    if is_undecided and Code.B112 in codes:
         return "run it again when the machine is quiet"
-    if verdict.outcome is Outcome.INCONCLUSIVE and any(finding.code is Code.B107 for finding in verdict.findings):
-        return (
-            "run it again when the machine has its old speed; if the new speed is permanent, refresh the baseline: "
-            + refresh_command
-        )
-    if any(finding.code is Code.B108 for finding in verdict.findings):
+    if is_undecided and Code.B107 in codes:
+        again = "run it again when the machine has its old speed"
+        return f"{again}; if the new speed is permanent, refresh the baseline: {refresh_command}"
+    if Code.B108 in codes:
         return "find out why the processes ended, then run the same command again"
-    if verdict.outcome is Outcome.INCONCLUSIVE:
+    if is_undecided:
         return f"nothing was compared; record a baseline with: {refresh_command}"
     return f"if the change is intended, accept it with: {refresh_command} --perfguard-reason 'why'"
 
@@ -139,7 +140,8 @@ def checked(
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
     lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=_most(screen.is_verbose))]
     if explain:
-        lines += [f"  {line}" for line in explanation(verdict)]
+        notes = map(printable, verdict.notes)
+        lines += [f"  layouts: {', '.join(verdict.layouts) or 'none recognised'}", *(f"  {note}" for note in notes)]
     if metrics and verdict.measurements:
         lines.append(measurement_rows(verdict.measurements, screen))
     return lines
@@ -260,7 +262,11 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
         return "\n".join([*map(_one_line, named), *last])
     parts = []
     if report.verdicts:
-        parts.append(_table(report.verdicts, screen))
+        rows = [
+            (_result(one), printable(one.workload), *step_cells(one), one.coverage.worse + one.coverage.changed)
+            for one in report.verdicts
+        ]
+        parts.append(table(_OF_A_RUN, rows, screen))
     if screen.is_verbose and not told:
         parts += ["\n".join(lines) for verdict in report.verdicts if (lines := _all_lines(verdict))]
     if refreshed:
@@ -268,7 +274,9 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
     warnings = warning_lines(report.verdicts)
     # Verbose, the details of each workload have its own.
     if warnings and not screen.is_verbose:
-        parts.append("\n".join(warnings[:SHOWN_PER_CODE] + _more(len(warnings))))
+        more = len(warnings) - SHOWN_PER_CODE
+        others = [f"and {more} more warning{'s' if more > 1 else ''}"] if more > 0 else []
+        parts.append("\n".join(warnings[:SHOWN_PER_CODE] + others))
     parts.append("\n".join(last))
     return "\n\n".join(parts)
 
@@ -285,9 +293,8 @@ def warning_lines(verdicts: Iterable[Verdict]) -> list[str]:
 
 def _one_line(verdict: Verdict) -> str:
     """Return `FAILED test_a.py::test_a: R102 steps 3 → 4 ...`, with the worst finding."""
-    word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
     worst = next(iter(finding_lines(without_details(verdict))), "nothing was compared")
-    return f"{word}  {printable(verdict.workload)}: {worst}"
+    return f"{_result(verdict)}  {printable(verdict.workload)}: {worst}"
 
 
 def _all_lines(verdict: Verdict) -> list[str]:
@@ -297,22 +304,8 @@ def _all_lines(verdict: Verdict) -> list[str]:
     return [printable(verdict.workload), *(f"  {line}" for line in lines)] if lines else []
 
 
-def _more(count: int) -> list[str]:
-    more = count - SHOWN_PER_CODE
-    return [f"and {more} more warning{'s' if more > 1 else ''}"] if more > 0 else []
-
-
-def _table(verdicts: Iterable[Verdict], screen: Screen) -> str:
-    rows = [
-        (
-            verdict.outcome.value if verdict.refresh is None else verdict.refresh.value,
-            printable(verdict.workload),
-            *step_cells(verdict),
-            str(verdict.coverage.worse + verdict.coverage.changed),
-        )
-        for verdict in verdicts
-    ]
-    return table(_OF_A_RUN, rows, screen)
+def _result(verdict: Verdict) -> str:
+    return verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
 
 
 #: The number of changes is dropped last, before it the change of the step.
@@ -373,12 +366,6 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
 
 
-def explanation(verdict: Verdict) -> Iterable[str]:
-    """Yield the recognised layouts, and the notes about unknown conditions."""
-    yield f"layouts: {', '.join(verdict.layouts) or 'none recognised'}"
-    yield from (printable(note) for note in verdict.notes)
-
-
 def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) -> str:
     """Return a table of measurements."""
     rows = [
@@ -395,16 +382,10 @@ def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) 
 
 def baseline_rows(stored: Iterable[Baseline], screen: Screen = LOG) -> str:
     """Return the table of `perfguard baseline show`."""
-    rows = [
-        (
-            printable(one.workload),
-            len(one.measurements),
-            one.runs,
-            printable(one.commit or "-")[:12],
-            printable(one.reason or "-"),
-        )
-        for one in stored
-    ]
+    rows = []
+    for one in stored:
+        commit, reason = printable(one.commit or "-")[:12], printable(one.reason or "-")
+        rows.append((printable(one.workload), len(one.measurements), one.runs, commit, reason))
     return table(_OF_BASELINES, rows, screen)
 
 
@@ -424,9 +405,4 @@ _OF_MEASUREMENTS = (
 )
 
 
-class TerminalReporter:
-    """The summary of a run, as the terminal has it."""
-
-    def text(self, report: RunReport) -> str:
-        """Return the summary without colours."""
-        return summary(report)
+TerminalReporter = partial(FunctionReporter, summary)

@@ -6,27 +6,27 @@ import statistics
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
-from perfguard.judge.quantities import show
+from perfguard.judge.quantities import change_text, limit_text, show
 from perfguard.judge.step_time import milliseconds
-from perfguard.judge.trend import Change, Creep, Moment, Series, Trend
+from perfguard.judge.trend import Change, Moment, Series, Trend
+from perfguard.measure.measurement import Better
 from perfguard.reports.names import printable
+from perfguard.reports.table import Column, Cut, table
 from perfguard.screen import LOG, Screen
 
-#: How many places a drawn series has at most, and how many changes of it are told: the newest.
+#: Most characters of a drawn series, and most changes of it in sentences: the newest.
 _DRAWN = 24
 _CHANGES = 3
 _HEIGHTS = "▁▂▃▄▅▆▇█"
-#: The same for a screen that has no such characters.
+#: For a screen that lacks them.
 _PLAIN_HEIGHTS = "_.-:=+*#"
 
 
 def trend_text(trends: Iterable[Trend], screen: Screen = LOG) -> str:
-    """Return a table a workload, with what is to be said of its series below, and the sum of it all."""
+    """Return a table of each workload with sentences about its series, and the counts of all."""
     found = list(trends)
-    parts = []
-    for workload, group in groupby(found, key=lambda one: one.series.workload):
-        parts.append(_of_workload(workload, list(group), screen))
-    return "\n\n".join([*parts, _sum(found)])
+    groups = groupby(found, key=lambda one: one.series.workload)
+    return "\n\n".join([*(_of_workload(name, list(group), screen) for name, group in groups), _sum(found)])
 
 
 def drawn(values: Sequence[float], screen: Screen = LOG, *, most: int = _DRAWN) -> str:
@@ -42,20 +42,20 @@ def drawn(values: Sequence[float], screen: Screen = LOG, *, most: int = _DRAWN) 
 
 
 def moment_text(moment: Moment) -> str:
-    """Name a run: `1a2b3c4d5e6f (2026-11-03)`, `v1.2 (1a2b3c4d5e6f, 2026-11-03)`, or without a commit `run 7 (2026-11-03)`."""
-    names = [*([moment.release] if moment.release else []), *([commit_text(moment.commit)] if moment.commit else [])]
+    """Return a run as `1a2b3c4d5e6f (2026-11-03)`, `v1.2 (1a2b3c4d5e6f, 2026-11-03)`, or `run 7 (2026-11-03)`."""
+    names = filter(None, (moment.release, moment.commit and commit_text(moment.commit)))
     first, *others = [printable(name) for name in names] or [f"run {moment.run}"]
     return f"{first} ({', '.join([*others, moment.at.date().isoformat()])})"
 
 
 def commit_text(commit: str) -> str:
-    """Shorten a commit, and keep that it was not clean."""
+    """Return a short commit, with its `+dirty`."""
     name, dirty, _ = commit.partition("+dirty")
     return printable(name[:12] + dirty)
 
 
 def series_name(series: Series) -> str:
-    """Name a series as reports do: the time of a step in ms is `step`, whatever it was compared by."""
+    """Return the name of a series: that of a step's time in ms is `step`."""
     name = "step" if series.unit == "ms" and series.metric in ("step_cost", "step_time") else series.label
     return printable(name + (f" ({series.way})" if series.way else ""))
 
@@ -65,8 +65,6 @@ def _value(value: float, unit: str) -> str:
 
 
 def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:
-    from perfguard.reports.table import Column, Cut, table
-
     machines = sorted({one.series.machine for one in trends if one.series.machine})
     has_release = any(one.release is not None for one in trends)
     columns = (
@@ -89,7 +87,7 @@ def _row(one: Trend, machines: list[str], screen: Screen, *, has_release: bool) 
     series = one.series
     of_machine = f" (machine {machines.index(series.machine) + 1})" if series.machine and machines[1:] else ""
     name = series_name(series) + of_machine
-    # Under "since the release" nothing stands of what was not there then.
+    # A series that is younger than the release has no change since.
     anchor = one.release if has_release else series.points[0]
     return (
         _state(one),
@@ -98,8 +96,8 @@ def _row(one: Trend, machines: list[str], screen: Screen, *, has_release: bool) 
         drawn(series.values, screen),
         _value(one.latest.value, series.unit),
         printable(series.unit),
-        "-" if one.previous is None else change_text(one.previous.value, one.latest.value),
-        "-" if one.previous is None or anchor is None else change_text(anchor.value, one.latest.value),
+        "-" if one.previous is None else _since(one.previous.value, one.latest.value),
+        "-" if one.previous is None or anchor is None else _since(anchor.value, one.latest.value),
     )
 
 
@@ -114,23 +112,28 @@ def _state(one: Trend) -> str:
 
 
 def trend_lines(one: Trend) -> list[str]:
-    """Return what is to be said of one series: that it is worse, its creep, and its newest changes."""
+    """Return sentences about one series: that it is worse, its creep, and its newest changes."""
     series = one.series
     name = series_name(series)
     unit = printable(series.unit)
     lines = []
     if one.worse:
+        assert one.tolerance is not None
         anchor = one.release.moment if one.release else one.series.points[0].moment
         what = "the release" if one.release else "the first run,"
+        allowed = limit_text(one.tolerance, one.reference, better=Better.LOWER, unit=unit)
+        levels = _levels(one.reference, one.level, unit)
+        lines.append(f"WORSE {name} {levels} since {what} {moment_text(anchor)} ({allowed})")
+    if (creep := one.creep) is not None:
+        levels = _levels(creep.before, creep.after, unit)
         lines.append(
-            f"WORSE {name} {_levels(one.reference, one.level, unit)} since {what} {moment_text(anchor)}{_allowed(one)}"
+            f"{name} creeps since {moment_text(creep.moment)}: {levels} over {creep.runs} runs, "
+            f"no step larger than {100 * creep.largest_step:.1f} %"
         )
-    if one.creep is not None:
-        lines.append(f"{name} {_creep(one.creep, unit)}")
-    told = one.changes[-_CHANGES:]
-    if earlier := len(one.changes) - len(told):
+    shown = one.changes[-_CHANGES:]
+    if earlier := len(one.changes) - len(shown):
         lines.append(f"{name} changed {earlier} time{'s' if earlier > 1 else ''} before that")
-    return lines + [f"{name} {_change(change, unit)}" for change in told]
+    return lines + [f"{name} {_change(change, unit)}" for change in shown]
 
 
 def _change(change: Change, unit: str) -> str:
@@ -138,35 +141,13 @@ def _change(change: Change, unit: str) -> str:
     return f"{how} {moment_text(change.moment)}: {_levels(change.before, change.after, unit)}"
 
 
-def _creep(creep: Creep, unit: str) -> str:
-    step = f"{100 * creep.largest_step:.1f} %"
-    return (
-        f"creeps since {moment_text(creep.moment)}: {_levels(creep.before, creep.after, unit)} over {creep.runs} runs, "
-        f"no step larger than {step}"
-    )
-
-
 def _levels(before: float, after: float, unit: str) -> str:
-    return f"{_value(before, unit)} → {_value(after, unit)} {unit}, {change_text(before, after)}"
+    return f"{_value(before, unit)} → {_value(after, unit)} {unit}, {_since(before, after)}"
 
 
-def _allowed(one: Trend) -> str:
-    limits = one.tolerance
-    assert limits is not None
-    if limits.relative == limits.absolute == 0:
-        return " (exact: any increase fails)"
-    allowed = f"{100 * limits.relative:.1f} %" if abs(one.reference) * limits.relative >= limits.absolute else ""
-    return f" (allowed {allowed or f'{show(limits.absolute)} {printable(one.series.unit)}'})"
-
-
-def change_text(before: float, after: float) -> str:
-    """Return `+10.2 %`, `0` for no change, and the difference itself where there is nothing to take a percentage of."""
-    if after == before:
-        return "0"
-    if before == 0:
-        return f"{'+' if after > 0 else '−'}{show(abs(after))}"
-    percent = 100 * (after - before) / abs(before)
-    return f"{'+' if percent > 0 else '−'}{abs(percent):.1f} %"
+def _since(before: float, after: float) -> str:
+    """Return `+10.2 %`, `0` for no change, and the difference itself from zero."""
+    return "0" if after == before else change_text(before, after)
 
 
 def _sum(trends: list[Trend]) -> str:

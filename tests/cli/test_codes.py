@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.findings import ADVICE, Code
+from perfguard import findings
+from perfguard.findings import OWN_FAMILY, Code, advice
 from tests.cli import run
 
 
@@ -24,22 +25,22 @@ def test_every_code_is_listed_with_headline_cause_and_fix():
         for code in Code
         for line in (
             f"{code.name} {code.value}",
-            f"     cause: {ADVICE[code].cause}",
-            f"     fix:   {ADVICE[code].fix}",
+            f"     cause: {advice(code).cause}",
+            f"     fix:   {advice(code).fix}",
         )
     ]
 
 
 @pytest.mark.parametrize("code", Code)
 def test_every_code_has_advice_for_people(code):
-    advice = ADVICE[code]
-    assert advice.cause.strip() == advice.cause != ""
-    assert advice.fix.strip() == advice.fix != ""
-    assert not advice.cause.endswith(".")
+    found = advice(code)
+    assert found.cause.strip() == found.cause != ""
+    assert found.fix.strip() == found.fix != ""
+    assert not found.cause.endswith(".")
 
 
 def test_there_is_advice_for_codes_only():
-    assert ADVICE.keys() == set(Code)
+    assert findings._advice().keys() == {*Code.__members__, OWN_FAMILY}
 
 
 @pytest.mark.parametrize(
@@ -84,4 +85,4 @@ def test_the_table_of_the_readme_says_what_the_command_says():
     for code in Code:
         headline, *_, fix = rows[code.name]
         assert headline.startswith(code.value)
-        assert fix.endswith(ADVICE[code].fix)
+        assert fix.endswith(advice(code).fix)

@@ -400,7 +400,7 @@ def test_a_step_has_one_time_in_ms_and_the_change_that_is_judged():
     assert [row[1] for row in rows(done.output)] == ["step", "steps"]
     assert rows(done.output)[0][4:] == ["6.50", "ms", "0", "+30.0 %"]
     assert (
-        f"  WORSE step 5.00 → 6.50 ms, +30.0 % since the first run, {commit(0)[:12]} (2026-10-01) (allowed 10.0 %)"
+        f"  WORSE step 5.00 → 6.50 ms, +30.0 % since the first run, {commit(0)[:12]} (2026-10-01) (allowed +10.0 %)"
         in (done.output)
     )
     # What is asked for by its name is shown as it was measured.
@@ -414,7 +414,7 @@ def test_a_regression_is_told_with_its_commit_and_exit_code():
     assert done.exit_code == 1
     assert [row[:2] for row in rows(done.output)] == [["WORSE", "step_cost"], ["ok", "steps"]]
     assert (
-        "  WORSE step_cost 10 → 13 units, +30.0 % since the release v5 (93b21ad4c4b4, 2026-10-06) (allowed 10.0 %)\n"
+        "  WORSE step_cost 10 → 13 units, +30.0 % since the release v5 (93b21ad4c4b4, 2026-10-06) (allowed +10.0 %)\n"
     ).replace("93b21ad4c4b4", commit(5)[:12]).replace("units", rows(done.output)[0][5]) in done.output
     assert f"step_cost since {commit(12)[:12]} (2026-10-13): 10 → 13" in done.output
     assert done.output.endswith("2 series of 1 workload judged: 1 worse, 1 not\n")

@@ -22,7 +22,7 @@ from perfguard.reports import RunReport
 from perfguard.reports.document import report_json, verdict_document, verdict_from_document
 from perfguard.reports.markdown import report_markdown
 from perfguard.reports.reading import read_report
-from perfguard.reports.sarif import sarif_json
+from perfguard.reports.sarif import report_sarif
 from perfguard.reports.terminal import checked
 from perfguard.testing import generate
 from tests.cli import RECORDINGS, run
@@ -149,7 +149,7 @@ def test_reports_have_it_and_give_it_back(tmp_path):
     (tmp_path / "report.json").write_text(report_json(RunReport(verdicts=(verdict,))), encoding="utf-8")
     (again,) = read_report(tmp_path / "report.json")
     assert again.findings == verdict.findings
-    (of_sarif,) = json.loads(sarif_json([verdict]))["runs"]
+    (of_sarif,) = json.loads(report_sarif(RunReport(verdicts=(verdict,))))["runs"]
     (result,) = of_sarif["results"]
     rule = of_sarif["tool"]["driver"]["rules"][result["ruleIndex"]]
     assert (result["ruleId"], rule["id"], rule["shortDescription"]["text"]) == (

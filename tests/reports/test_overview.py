@@ -283,7 +283,7 @@ def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
         "A step became slower: 0.0100 → 0.0200 ms (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
     )
     # What stands first in the headline stands first below it, too.
-    assert [point["message"] for point in overview(found, NOBODY).points] == ["time", "memory", "calls"]
+    assert [message for _, message in overview(found, NOBODY).points] == ["time", "memory", "calls"]
 
 
 @pytest.mark.parametrize(

@@ -333,9 +333,9 @@ def test_what_was_found_is_grouped_by_file_with_the_row_it_is_about(tmp_path):
     found = tables_of(show.invalid(tmp_path / "i"))
     (group,) = found["files"]
     assert group["file"].endswith("cpu_op_type_info_0.csv")
-    (one,) = group["findings"]
-    assert one["where"] == "line 3 $.percent"
-    assert one["excerpt"].endswith(",<b>many</b>")
+    ((one, where, line, _),) = group["findings"]
+    assert (where, line) == ("line 3 $.percent", 3)
+    assert one.excerpt.endswith(",<b>many</b>")
 
 
 def test_nothing_is_quoted_for_those_who_want_no_notes(tmp_path):
@@ -355,7 +355,7 @@ def test_what_to_do_about_a_code_stands_once_in_a_file():
     findings = tuple(Finding(code=Code.S103, place=f"a.csv:{n}", message="m") for n in (1, 2))
     findings += (Finding(code=Code.A103, place="b", message="m", severity=Severity.NOTE),)
     found = tables_of(Verdict(workload="a", outcome=Outcome.INVALID, findings=findings))
-    assert [[bool(one["fix"]) for one in group["findings"]] for group in found["files"]] == [[True, False], [True]]
+    assert [[bool(fix) for *_, fix in group["findings"]] for group in found["files"]] == [[True, False], [True]]
 
 
 def test_an_environment_that_differs_is_marked():

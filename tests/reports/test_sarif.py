@@ -13,9 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import perfguard
-from perfguard.findings import ADVICE, Code, Finding, Severity, split_place
+from perfguard.findings import Code, Finding, Severity, advice, split_place
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.reports.sarif import sarif_json
+from perfguard.reports import RunReport
+from perfguard.reports.sarif import report_sarif
 
 #: Any name a file system gives: no slash, no NUL; bytes that are not UTF-8 come as lone surrogates.
 NAMES = st.binary(min_size=1, max_size=12).map(lambda raw: os.fsdecode(raw.replace(b"\0", b"n").replace(b"/", b"s")))
@@ -27,7 +28,7 @@ def finding(place: str = "", code: Code = Code.S103, **more: Any) -> Finding:
 
 def log_of(*findings: Finding, recording: Path | None = Path("/data/run 1")) -> dict[str, Any]:
     verdict = Verdict(workload="w", outcome=Outcome.INVALID, findings=findings, recording=recording)
-    found: dict[str, Any] = json.loads(sarif_json([verdict]))
+    found: dict[str, Any] = json.loads(report_sarif(RunReport(verdicts=(verdict,))))
     return found
 
 
@@ -51,12 +52,12 @@ def test_a_log_names_its_version_and_schema():
 
 
 def test_no_verdict_is_a_log_without_runs():
-    assert json.loads(sarif_json([]))["runs"] == []
+    assert json.loads(report_sarif(RunReport(verdicts=())))["runs"] == []
 
 
 def test_a_log_is_text_that_ends_with_a_line_break():
-    assert sarif_json([]).endswith("\n")
-    assert sarif_json([]).isascii()
+    assert report_sarif(RunReport(verdicts=())).endswith("\n")
+    assert report_sarif(RunReport(verdicts=())).isascii()
 
 
 def test_the_tool_is_named_with_its_version():
@@ -69,8 +70,8 @@ def test_every_code_is_a_rule_with_words_for_people():
     assert [rule["id"] for rule in rules] == [code.name for code in Code]
     for rule, code in zip(rules, Code, strict=True):
         assert rule["shortDescription"] == {"text": code.value}
-        assert rule["fullDescription"] == {"text": ADVICE[code].cause}
-        assert rule["help"] == {"text": ADVICE[code].fix}
+        assert rule["fullDescription"] == {"text": advice(code).cause}
+        assert rule["help"] == {"text": advice(code).fix}
 
 
 def test_a_run_without_findings_has_an_empty_list_of_results():

@@ -19,8 +19,8 @@ from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.ledger import full_ledger_lines, ledger_lines
 from perfguard.reports.names import printable
 from perfguard.reports.terminal import (
+    checked,
     coverage_line,
-    explanation,
     failure_message,
     finding_line,
     finding_lines,
@@ -468,7 +468,7 @@ def test_hostile_names_are_escaped_wherever_they_stand(name):
         summary(RunReport(verdicts=(hostile,), unused=(name,))),
         summary(RunReport(verdicts=(replace(hostile, refresh=Refresh.REFUSED),), unused=(name,))),
         measurement_rows(hostile.measurements),
-        *explanation(hostile),
+        *checked(hostile, explain=True, metrics=False),
     ]
     for text in texts:
         assert not [c for c in text if not c.isprintable() and c != "\n"]
@@ -777,5 +777,6 @@ def test_a_measurement_is_a_row(measurement, row):
 
 
 def test_the_explanation_names_layouts_and_notes():
-    assert list(explanation(verdict(layouts=("a", "b"), notes=("a note",)))) == ["layouts: a, b", "a note"]
-    assert list(explanation(verdict())) == ["layouts: none recognised"]
+    found = verdict(layouts=("a", "b"), notes=("a note",))
+    assert checked(found, explain=True, metrics=False)[-2:] == ["  layouts: a, b", "  a note"]
+    assert checked(verdict(), explain=True, metrics=False)[-1] == "  layouts: none recognised"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from perfguard.judge.tolerance import Tolerance, default_tolerance
 from perfguard.judge.trend import Moment, Trend, trend
 from perfguard.measure import METRICS
-from perfguard.reports.trend import change_text, drawn, moment_text, trend_lines, trend_text
+from perfguard.reports.trend import _since, drawn, moment_text, trend_lines, trend_text
 from perfguard.screen import Screen
 from tests.histories import FIRST, commit, series
 
@@ -40,7 +40,7 @@ def of(number: int) -> str:
     ],
 )
 def test_a_change_is_a_percentage_where_it_can_be(before, after, text):
-    assert change_text(before, after) == text
+    assert _since(before, after) == text
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_what_is_worse_is_said_with_both_numbers_and_since_when():
 
 def test_without_a_release_it_is_held_against_the_first_run():
     (worse, _) = trend_lines(told([1000, 1200], tolerance=Tolerance(relative=0.05)))
-    assert worse == f"WORSE peak_memory_bytes 1000 → 1200 bytes, +20.0 % since the first run, {of(0)} (allowed 5.0 %)"
+    assert worse == f"WORSE peak_memory_bytes 1000 → 1200 bytes, +20.0 % since the first run, {of(0)} (allowed +5.0 %)"
     (worse, _) = trend_lines(told([1000, 1200], tolerance=Tolerance(relative=0.05, absolute=100)))
-    assert worse.endswith("(allowed 100 bytes)")
+    assert worse.endswith("(allowed +100 bytes)")
 
 
 def test_creep_is_said_with_its_runs_and_its_largest_step():

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.errors import StoreError
-from perfguard.gate import Update, open_store
+from perfguard.gate import Update
 from perfguard.judge.tolerance import Policy
 from perfguard.recording import read_recording
 from perfguard.stores import STORES, directory
@@ -140,7 +140,7 @@ def test_the_name_of_a_test_is_no_name_of_another(workload):
 def test_a_baseline_is_loaded_as_it_was_saved(workload, reason, value):
     stored = baseline(CALLS, replace(STEP, value=value), workload=workload, reason=reason)
     with tempfile.TemporaryDirectory() as place:
-        store = open_store(Path(place))
+        store = STORES["directory"](Path(place))
         assert store.load(workload) is None
         store.save(stored)
         assert store.load(workload) == stored
@@ -415,7 +415,9 @@ def refresh_all(place: str, number: int) -> None:
     """Refresh one baseline of one's own, and one that all share, through the gate."""
     recording = read_recording(RECORDINGS / "torch-repeat2")
     for workload in (f"own {number}", "shared"):
-        verdict = gated(recording, open_store(Path(place)), workload=workload, policy=Policy(), update=Update.ALL)
+        verdict = gated(
+            recording, STORES["directory"](Path(place)), workload=workload, policy=Policy(), update=Update.ALL
+        )
         assert verdict.refresh is not None
 
 
@@ -447,4 +449,4 @@ def test_runs_side_by_side_lose_no_entry(tmp_path, processes):
 @pytest.mark.parametrize("processes", [2, 4])
 def test_refreshes_side_by_side_lose_no_entry(tmp_path, processes):
     run_side_by_side(refresh_all, tmp_path, processes)
-    assert open_store(tmp_path).workloads() == [*(f"own {number}" for number in range(processes)), "shared"]
+    assert STORES["directory"](tmp_path).workloads() == [*(f"own {number}" for number in range(processes)), "shared"]

@@ -12,7 +12,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from perfguard.reports import OUTCOME_ORDER, by_outcome, require_page
+from perfguard.reports import OUTCOME_ORDER, FunctionReporter, by_outcome, require_page
 from perfguard.reports.names import printable
 from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figure import own_file
@@ -79,6 +79,7 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
     figures = [*figures_of(verdict), *map(drawn_trend, trends)]
     return {
         "number": number,
+        "verdict": verdict,
         "overview": overview(verdict, report.provenance),
         "tables": tables,
         "history": list(history_lines(verdict, trends)),
@@ -106,12 +107,7 @@ def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-class PageReporter:
-    """One HTML page with everything. Raises `UsageError` if plotly or Jinja2 is not installed."""
-
-    def __init__(self) -> None:
-        require_page()
-
-    def text(self, report: RunReport) -> str:
-        """Return the page."""
-        return page_html(report)
+def page_reporter() -> FunctionReporter:
+    """Return the reporter of the page. Raises `UsageError` if plotly or Jinja2 is not installed."""
+    require_page()
+    return FunctionReporter(page_html)

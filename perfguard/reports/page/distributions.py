@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from perfguard.findings import Code, Severity
 from perfguard.judge.quantities import time_us
@@ -38,10 +38,8 @@ def distribution(verdict: Verdict) -> Figure | None:
     sides = _sides(before, now)
     if max(len(now), len(before)) < _FEW:
         # A histogram of so few steps shows nothing.
-        rows = [["side", "us of each step"]]
-        rows += [[name, " ".join(f"{one:.1f}" for one in values)] for name, _, _, values in sides]
         fastest = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
-        return _points(kind, title, fastest, rows, sides, unit="us")
+        return _points(kind, title, fastest, sides, "us of each step", "{:.1f}".format)
     return _histogram(kind, title, sides)
 
 
@@ -83,13 +81,14 @@ def _points(
     kind: str,
     title: str,
     caption: str,
-    rows: Sequence[Sequence[str]],
     sides: Sequence[Side],
-    *,
-    unit: str,
+    what: str,
+    text: Callable[[float], str],
     limit: Sequence[float] = (),
 ) -> Figure:
-    """Draw a point for each value, and a line at the limit."""
+    """Draw a point for each value, and a line at the limit. `what` begins with the unit of the values."""
+    unit = what.partition(" ")[0]
+    rows = [["side", what], *([name, " ".join(map(text, values))] for name, _, _, values in sides)]
     traces = [
         {
             "name": name,
@@ -127,8 +126,6 @@ def cost(verdict: Verdict) -> Figure | None:
     assert isinstance(found.current, (int, float))
     ms_a_cost = step.now_ms / found.current
     sides = _sides(*([one * ms_a_cost for one in side] for side in (before, now)))
-    rows = [["side", "ms of a step in each process"]]
-    rows += [[name, " ".join(milliseconds(one) for one in values)] for name, _, _, values in sides]
     is_warned = any(
         one.code is Code.R105 and one.severity is Severity.WARNING and one.place == found.label
         for one in verdict.findings
@@ -138,7 +135,8 @@ def cost(verdict: Verdict) -> Figure | None:
         caption += f"; red line: the limit, {milliseconds(found.allowed * ms_a_cost)} ms"
         caption += ", beyond which this one only warned" if is_warned else ""
     limit = finite([] if found.allowed is None else [found.allowed * ms_a_cost])
-    return _points("cost", "A step in each fresh process", caption, rows, sides, unit="ms", limit=limit)
+    what = "ms of a step in each process"
+    return _points("cost", "A step in each fresh process", caption, sides, what, milliseconds, limit)
 
 
 def samples_of(verdict: Verdict, metric: str) -> list[float]:

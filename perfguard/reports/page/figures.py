@@ -17,7 +17,7 @@ from perfguard.judge.quantities import quantity, signed_us, size_bytes, time_us
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
-from perfguard.measure.measurement import rank_of
+from perfguard.measure.measurement import finite, number, rank_of
 from perfguard.recording import Step
 from perfguard.reports.names import printable
 from perfguard.reports.page.distributions import cost, distribution
@@ -122,10 +122,9 @@ def _memory(verdict: Verdict) -> Figure | None:
     rows = [["device", "peak now", "peak of the baseline"]]
     shapes = []
     for track in tracks:
-        before = peaks.get(f"rank{track.rank}:{track.device}", peaks.get(track.device))
-        before = before if isinstance(before, (int, float)) else None
-        row = [_device(track, several), size_bytes(track.peak_bytes), "" if before is None else size_bytes(before)]
-        rows.append(row)
+        before = number(peaks.get(f"rank{track.rank}:{track.device}", peaks.get(track.device)))
+        reference = "" if before is None else size_bytes(before)
+        rows.append([_device(track, several), size_bytes(track.peak_bytes), reference])
         if before is not None and math.isfinite(before) and len(tracks) <= 4:
             level = before / scale
             shapes.append(line(0, "base", xref="paper", yref="y", x1=1, y0=level, y1=level))
@@ -241,10 +240,9 @@ def _ranks(verdict: Verdict) -> Iterable[Figure]:
     by_metric: dict[str, dict[str, dict[int, float]]] = {}
     for one in verdict.measurements:
         split = rank_of(one.subject)
-        if split is None or not isinstance(one.value, (int, float)) or not math.isfinite(one.value):
-            continue
-        rank, subject = split
-        by_metric.setdefault(one.metric, {}).setdefault(subject, {})[rank] = float(one.value)
+        if split is not None and (value := finite(one.value)) is not None:
+            rank, subject = split
+            by_metric.setdefault(one.metric, {}).setdefault(subject, {})[rank] = float(value)
     for metric in sorted(by_metric, key=_by_interest):
         if len({rank for values in by_metric[metric].values() for rank in values}) > 1:
             yield _heat_map(metric, by_metric[metric])

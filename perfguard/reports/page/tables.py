@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from perfguard.findings import Finding, Severity, advice, split_place
@@ -13,7 +12,7 @@ from perfguard.judge.compare import Comparison, State
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.verdict import Verdict
-from perfguard.measure.measurement import Value, rank_of
+from perfguard.measure.measurement import Value, finite, rank_of
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Environment
 from perfguard.reports.ledger import ledger_rows, unattributed_text
@@ -31,7 +30,6 @@ _READ = ("ranks", "cycles", "files", "rows")
 #: Metrics in the table of operators, and metrics that are in no table.
 _OF_OPERATORS = ("operator_calls", "operator_time", "operator_shapes")
 _NOT_LISTED = ("operator_share", "operator_position")
-_SYMBOLS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.NOTE: "·"}
 
 
 def tables_of(verdict: Verdict) -> dict[str, Any]:
@@ -40,7 +38,6 @@ def tables_of(verdict: Verdict) -> dict[str, Any]:
     - files: the findings of each file, and left_out, the number of further ones
     - environment: (name, baseline, now, whether they differ)
     - measured: (what, how)
-    - notes
     - step: the numbers behind the step time; ledger: (name, change, description); unattributed: why it names no cause
     """
     found = attribution_of(verdict)
@@ -51,7 +48,6 @@ def tables_of(verdict: Verdict) -> dict[str, Any]:
         "left_out": max(0, len(verdict.findings) - MOST_FINDINGS),
         "environment": list(_environment(verdict)),
         "measured": list(_measured(verdict)),
-        "notes": verdict.notes,
         "step": step_details(verdict),
         "ledger": ledger_rows(verdict.ledger) if verdict.ledger is not None else [],
         "unattributed": unattributed_text(found) if isinstance(found, Unattributed) else "",
@@ -89,8 +85,8 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
     for name, metrics in by_name.items():
         calls, time = metrics.get("operator_calls"), metrics.get("operator_time")
         states = [_state(one, findings) for one in metrics.values() if one.judged] or ["shown"]
-        numbers = [_plain(side) for one in (calls, time) for side in _sides(one)]
-        allowed = _plain(time.allowed) if time is not None and time.judged else None
+        numbers = [finite(side) for one in (calls, time) for side in _sides(one)]
+        allowed = finite(time.allowed) if time is not None and time.judged else None
         why = "; ".join(_why(findings[one.label], name) for one in metrics.values() if one.label in findings)
         state = min(states, key=_STATES.index) if verdict.comparisons else ""
         rows.append([printable(name), state, *numbers, allowed, why])
@@ -112,11 +108,11 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
         if one.metric in _OF_OPERATORS or one.metric in _NOT_LISTED:
             continue
         unit = unit_of(one.metric)
-        before, now = _plain(one.reference), _plain(one.current)
-        change = _plain(100 * (now - before) / abs(before)) if before and now is not None else None
+        before, now = finite(one.reference), finite(one.current)
+        change = finite(100 * (now - before) / abs(before)) if before and now is not None else None
         texts = [_text(one.reference, unit), _text(one.current, unit), change_text(one.reference, one.current)]
         state = _state(one, findings) if verdict.comparisons else ""
-        row = [printable(one.label), state, before, now, change, _plain(one.allowed), *texts, _text(one.allowed, unit)]
+        row = [printable(one.label), state, before, now, change, finite(one.allowed), *texts, _text(one.allowed, unit)]
         rows.append(row)
     return sorted(rows, key=lambda row: (_STATES.index(row[1]), row[0]))
 
@@ -128,13 +124,6 @@ def _state(one: Comparison, findings: Mapping[str, Finding]) -> str:
     if one.state is State.SAME and one.label in findings and findings[one.label].severity is Severity.WARNING:
         return "warned"
     return one.state.value
-
-
-def _plain(value: Value | None) -> float | None:
-    """Return a finite number for JSON, else None."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    return value
 
 
 def _text(value: Value | None, unit: str) -> str:
@@ -154,34 +143,20 @@ def _why(finding: Finding, operator: str) -> str:
 def _files(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     """Return findings by file, files in the order of their worst finding: file, rank, findings and their count.
 
-    What to do about a code is with its first finding in a file.
+    A finding has its place in the file, its line, and the fix of its code if it is the first one of it.
     """
-    groups: dict[tuple[int | None, str], list[Finding]] = {}
+    groups: dict[tuple[int | None, str], list[tuple[Finding, str, int | None]]] = {}
     for one in findings:
-        file = "" if one.code.family in "RB" else split_place(one.place)[0]
-        groups.setdefault((one.rank if file else None, file), []).append(one)
+        file, line, inside = ("", None, "") if one.code.is_of_comparison else split_place(one.place)
+        where = " ".join(part for part in (f"line {line}" if line else "", printable(inside)) if part)
+        groups.setdefault((one.rank if file else None, file), []).append((one, where, line))
     found = []
     for (rank, file), group in groups.items():
-        first = {one.code: one for one in reversed(group)}
-        shown = [_finding(one, is_first=first[one.code] is one) for one in group]
-        count = sum(one.more or 1 for one in group)
+        first = {one.code: one for one, *_ in reversed(group)}
+        shown = [(one, *place, advice(one.code).fix if first[one.code] is one else "") for one, *place in group]
+        count = sum(one.more or 1 for one, *_ in group)
         found.append({"file": printable(file) or "the verdict", "rank": rank, "findings": shown, "count": count})
     return found
-
-
-def _finding(one: Finding, *, is_first: bool) -> dict[str, str]:
-    _, line, inside = ("", None, "") if one.code.family in "RB" else split_place(one.place)
-    return {
-        "code": one.code.name,
-        "severity": one.severity.value,
-        "symbol": _SYMBOLS[one.severity],
-        "headline": one.code.value,
-        "where": " ".join(part for part in (f"line {line}" if line else "", printable(inside)) if part),
-        "message": f"and {one.more} more like it" if one.more else printable(one.message),
-        "line": str(line or ""),
-        "excerpt": printable(one.excerpt),
-        "fix": advice(one.code).fix if is_first else "",
-    }
 
 
 # -- environment and how it was measured -----------------------------------------------------------------------------
@@ -197,11 +172,8 @@ def _environment(verdict: Verdict) -> Iterable[tuple[str, str, str, bool]]:
 
 
 def _flat(environment: Environment | None) -> dict[str, str]:
-    if environment is None:
-        return {}
-    plain = asdict(environment)
-    packages = plain.pop("packages")
-    return {printable(str(key)): printable(str(value)) for key, value in {**plain, **packages}.items()}
+    found = {} if environment is None else environment.flat
+    return {printable(str(key)): printable(str(value)) for key, value in found.items()}
 
 
 def _counted(count: int, noun: str, plural: str = "s") -> str:
