@@ -7,7 +7,8 @@ import time
 from types import TracebackType
 from typing import Any, TypeVar
 
-from perfguard.screen import is_terminal, screen_of, width_of
+from perfguard.cli.output import screen
+from perfguard.screen import is_terminal, width_of
 
 #: What is done sooner needs no bar.
 SHOWN_AFTER_S = 2.0
@@ -16,10 +17,10 @@ Drawn = TypeVar("Drawn", bound="_Drawn")
 
 
 class _Drawn:
-    """A bar on standard error; nothing is written without a terminal, or if `is_wanted` is False."""
+    """A bar on standard error; nothing is written without a terminal, or with --quiet."""
 
-    def __init__(self, *, is_wanted: bool, **look: Any) -> None:
-        self._is_wanted = is_wanted and is_terminal(sys.stderr)
+    def __init__(self, **look: Any) -> None:
+        self._is_wanted = is_terminal(sys.stderr) and not screen().is_quiet
         self._look = look
         self._begun = time.monotonic()
         self._total = 0
@@ -76,8 +77,8 @@ class _Drawn:
 class Bar(_Drawn):
     """A `Progress`: bytes that were read, shown after two seconds."""
 
-    def __init__(self, *, is_wanted: bool = True) -> None:
-        super().__init__(is_wanted=is_wanted, unit="B", unit_scale=True)
+    def __init__(self) -> None:
+        super().__init__(unit="B", unit_scale=True)
 
     def report(self, count: int) -> None:
         """Add to the bytes that were read."""
@@ -90,8 +91,8 @@ class Bar(_Drawn):
 class Steps(_Drawn):
     """Things that take seconds or minutes each, by name, such as runs of a suite; the time left, once one of them is over."""
 
-    def __init__(self, *, is_wanted: bool = True) -> None:
-        super().__init__(is_wanted=is_wanted, bar_format="{desc}{postfix}")
+    def __init__(self) -> None:
+        super().__init__(bar_format="{desc}{postfix}")
         self._workload = ""
 
     def begin_anew(self, total: int) -> None:
@@ -112,7 +113,7 @@ class Steps(_Drawn):
         if self._bar is None:
             self._show()
         # A line that wraps cannot be taken away.
-        on = screen_of(sys.stderr)
+        on = screen(err=True)
         left = ""
         if 0 < self._done < self._total:
             left_s = (time.monotonic() - self._begun) / self._done * (self._total - self._done)
