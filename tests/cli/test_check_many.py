@@ -129,7 +129,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch):
     found = Terminal()
-    monkeypatch.setattr("perfguard.cli.bar.time.monotonic", lambda: found.now)
+    monkeypatch.setattr("tqdm.std.time", lambda: found.now)
     return found
 
 
