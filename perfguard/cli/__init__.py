@@ -1,4 +1,4 @@
-"""The command line: one command a module, all of them thin shells over `perfguard.gate`.
+"""The command line: thin shells over `perfguard.gate`.
 
 Exit codes: 0 passed, 1 regression, 2 usage, 3 invalid capture or contract broken, 4 nothing could be judged.
 """
@@ -11,31 +11,34 @@ from importlib import import_module
 
 import click
 
-from perfguard.cli.exits import EXIT_USAGE
-from perfguard.cli.options import CommandGroup
-from perfguard.cli.screen import echo_line, echo_plain, with_colours
+from perfguard.cli.options import CommandGroup, with_colours
+from perfguard.cli.output import Exit, echo_line, echo_plain
 from perfguard.errors import PerfguardError
 from perfguard.screen import written_in_ascii
 from perfguard.version import __version__
 
-_COMMANDS = (
-    *("run", "check", "analyse", "compare", "ab", "calibrate", "ops", "sql", "report", "view"),
-    *("baseline", "history", "schema", "codes"),
-)
+#: The commands in the order of `--help`, those of other modules with their module.
+_COMMANDS = {
+    **dict.fromkeys(("run", "check", "analyse", "compare", "ab", "calibrate", "ops", "sql", "report"), ""),
+    "view": "report",
+    **dict.fromkeys(("baseline", "history", "schema"), ""),
+    "codes": "schema",
+}
 
 
 class _Commands(CommandGroup):
     """Imports a command when it is run, so that `--help` stays quick."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands, each that of its module."""
+        """Return the names of the commands."""
         return [*_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command by name."""
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"perfguard.cli.{cmd_name}").command
+        module = import_module(f"perfguard.cli.{_COMMANDS[cmd_name] or cmd_name}")
+        command: click.Command = getattr(module, cmd_name if _COMMANDS[cmd_name] else "command")
         return with_colours(command)
 
 
@@ -58,7 +61,7 @@ def main() -> None:
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            sys.exit(EXIT_USAGE)
+            sys.exit(Exit.USAGE)
 
 
 def _main() -> None:
@@ -67,11 +70,11 @@ def _main() -> None:
         sys.exit(_status())
     except click.ClickException as error:
         error.show()
-        sys.exit(EXIT_USAGE)
+        sys.exit(Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
         echo_plain("perfguard: stopped before the end; nothing more was done.", err=True)
-        sys.exit(EXIT_USAGE)
+        sys.exit(Exit.USAGE)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -80,10 +83,10 @@ def _main() -> None:
         echo_plain(
             f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
         )
-        sys.exit(EXIT_USAGE)
+        sys.exit(Exit.USAGE)
     except PerfguardError as error:
         echo_line(f"perfguard: {error}", err=True)
-        sys.exit(EXIT_USAGE)
+        sys.exit(Exit.USAGE)
 
 
 class _OutputClosed(Exception):

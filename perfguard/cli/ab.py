@@ -3,71 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from perfguard.cli import options
-from perfguard.cli.bar import Steps
-from perfguard.cli.exits import EXIT_INVALID, exit_code
-from perfguard.cli.output import report_files
-from perfguard.cli.project import project_settings
-from perfguard.cli.screen import echo, echo_line, screen
+from perfguard.cli.output import Exit, echo_line, report_files
 from perfguard.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from perfguard.capture.ab.pytest_run import Recorded, Timeable
-    from perfguard.capture.ab.sides import Side
-    from perfguard.capture.worktree import Place
-    from perfguard.judge.pairs import Paired
-    from perfguard.judge.tolerance import Policy
-    from perfguard.judge.verdict import Verdict
-    from perfguard.reports import ReportFile
-    from perfguard.screen import Screen
-
-#: pytest: tests passed, tests failed, no test was collected.
-_RAN = (0, 1)
-_NOTHING_COLLECTED = 5
-#: ... and the call itself was wrong.
-_REFUSED = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Requested:
-    """The options of the call."""
-
-    policy: Policy
-    pytest_args: tuple[str, ...]
-    sensitive: bool
-    processes: int | None
-    timeout_s: float
-    output: Path | None
-    #: The option or setting that switched times off; empty where they are on.
-    time_off: str
-    #: Shows the current step on a terminal.
-    steps: Steps
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """The result: a row for each workload that both sides have, and remarks on all else."""
-
-    sides: str
-    rows: list[tuple[Verdict, Paired | None]] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    #: Tests that use perfguard and failed here, and workloads whose base failed.
-    failed: list[str] = field(default_factory=list)
-    uncompared: list[str] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-
-
-class _Invalid(Exception):
-    """A side that cannot be run at all, in one sentence."""
 
 
 @click.command(name="ab", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -104,11 +47,6 @@ def command(
     recording: Path | None,
     time: str | None,
     output: Path | None,
-    out: tuple[str, ...],
-    json: Path | None,
-    markdown: Path | None,
-    quiet: bool,
-    verbose: bool,
     **how: Any,
 ) -> None:
     """Compare the working tree with a base, in one session.
@@ -119,29 +57,31 @@ def command(
     1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
     from perfguard.capture.worktree import guarded_place
+    from perfguard.cli import paired
+    from perfguard.cli.bar import Steps
+    from perfguard.cli.project import project_settings
 
-    shown_on = screen(quiet=quiet, verbose=verbose)
     _refuse((ref, python, recording), **how)
-    files = report_files({"out": out, "json": json, "markdown": markdown})
+    files = report_files()
     settings = project_settings(time=time)
     off = "--time off" if time == "off" else 'time = "off" in [tool.perfguard]'
-    requested = _Requested(
+    requested = paired.Requested(
         policy=settings.policy,
         output=output.absolute() if output is not None else None,
         time_off="" if settings.time else off,
-        steps=Steps(is_wanted=not quiet),
+        steps=Steps(),
         **how,
     )
     try:
         with guarded_place() as place, requested.steps:
             if recording is not None:
-                found = _with_recording(recording, requested, place)
+                found = paired.with_recording(recording, requested, place)
             else:
-                found = _with_side(python if ref is None else ref, requested, place)
-    except _Invalid as error:
-        echo_line(f"INVALID: {error}", shown_on)
-        sys.exit(EXIT_INVALID)
-    sys.exit(_report(found, requested, files, shown_on))
+                found = paired.with_side(python if ref is None else ref, requested, place)
+    except paired.Invalid as error:
+        echo_line(f"INVALID: {error}")
+        sys.exit(Exit.INVALID)
+    sys.exit(paired.report(found, requested, files))
 
 
 def _refuse(
@@ -166,240 +106,3 @@ def _refuse(
     own = next((one for one in pytest_args if one.startswith("--perfguard")), None)
     if own is not None:
         raise UsageError(f"perfguard ab sets {own.partition('=')[0]} itself; leave it out (see perfguard ab --help).")
-
-
-def _with_recording(path: Path, requested: _Requested, place: Place) -> _Found:
-    """Compare with what was recorded once: exact metrics are judged, times shown."""
-    from perfguard.capture.ab.sides import current_side
-    from perfguard.cli.compare import verdicts_of
-    from perfguard.gate import compare_exactly
-
-    before = verdicts_of(path, requested.policy)
-    here = current_side(Path.cwd())
-    recorded, now = _record(here, requested, place)
-    if path.is_dir() and len(now) == 1:
-        # A single recording is compared whatever it is called.
-        before = dict(zip(now, before.values(), strict=True))
-    others = len(before.keys() - now.keys())
-    before = {name: verdict for name, verdict in before.items() if name in now}
-    found = _found(f"{path} → the working tree", before, now, recorded, recorded)
-    if others:
-        found.remarks.append(f"{others} more in {path} were not selected in the working tree")
-    found.remarks.append(
-        "times are shown, not judged: a stored recording cannot be run again next to the working tree (B108)"
-    )
-    found.rows.extend(
-        (compare_exactly(before[name], now[name], policy=requested.policy), None) for name in now if name in before
-    )
-    return found
-
-
-def _with_side(ref: str | Path | None, requested: _Requested, place: Place) -> _Found:
-    """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
-    from perfguard.capture.ab.sides import base_in, base_on, current_side
-    from perfguard.capture.worktree import add_worktree, find_repository
-    from perfguard.version import __version__
-
-    directory = Path.cwd().resolve()
-    here = current_side(directory)
-    if isinstance(ref, str):
-        repository = find_repository(directory)
-        here = current_side(directory, repository.top)
-        requested.steps.say(f"checking out {ref}")
-        worktree = add_worktree(repository, ref, place)
-        base = base_in(worktree, here)
-        sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
-    else:
-        assert ref is not None
-        base = base_on(ref, here, __version__)
-        sides = f"{ref} → {here.python}"
-    recorded, now = _record(here, requested, place)
-    recorded_base, before = _record(base, requested, place)
-    found = _found(sides, before, now, recorded_base, recorded)
-    if requested.time_off:
-        found.remarks.append(f"no step was timed: {requested.time_off}")
-    both = [name for name in now if name in before]
-    requested.steps.begin_anew(len(both))
-    for number, name in enumerate(both, 1):
-        timed = (recorded_base.timed.get(name), recorded.timed.get(name))
-        label = f"{name} ({number} of {len(both)})"
-        requested.steps.begin_workload(label)
-        found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), requested, place))
-        requested.steps.report(1)
-    return found
-
-
-def _record(side: Side, requested: _Requested, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
-    """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
-    from perfguard.capture.ab.pytest_run import record
-    from perfguard.reports.reading import read_report
-
-    here = side.name == "current"
-    whose = "the working tree" if here else "the base"
-    requested.steps.say(f"recording {whose}")
-    recorded = record(
-        side,
-        place,
-        requested.pytest_args,
-        time=requested.policy.judge_time,
-        timeout_s=requested.timeout_s,
-        recordings=requested.output / side.name if requested.output is not None else None,
-    )
-    is_missing = recorded.status == _NOTHING_COLLECTED or bool(recorded.not_found)
-    if here and is_missing:
-        what = f"there is no {recorded.not_found[0]}" if recorded.not_found else "pytest collected no test"
-        raise UsageError(f"{what}; name tests that use perfguard, such as: perfguard ab --base main -- tests/models")
-    if recorded.status not in _RAN and not is_missing:
-        why = next(iter(recorded.reasons.values()), f"it {recorded.last_words}")
-        if here and recorded.status == _REFUSED:
-            raise UsageError(f"pytest refuses this call: {recorded.last_words}")
-        mend = "mend it" if here else "name another base"
-        raise _Invalid(f"pytest cannot run {whose}: {why}; {mend}, then run the same command again")
-    if recorded.strangers:
-        names = ", ".join(recorded.strangers[:3])
-        raise _Invalid(
-            f"{whose} took {names} from elsewhere, so both sides would run the same code; "
-            "install it editable (pip install -e .), or give the base an environment of its own (--base-python PATH)"
-        )
-    verdicts = read_report(recorded.report) if recorded.report.is_file() else ()
-    if here and not verdicts:
-        why = next(iter(recorded.reasons.values()), "no test that was run uses perfguard")
-        raise UsageError(f"nothing was measured here: {why}; name tests that use perfguard: perfguard ab ... -- TESTS")
-    return recorded, {verdict.workload: verdict for verdict in verdicts}
-
-
-def _found(
-    sides: str, before: dict[str, Verdict], now: dict[str, Verdict], base: Recorded, current: Recorded
-) -> _Found:
-    """Return the result without rows: what only one of the sides has, and why."""
-    gone = sorted(before.keys() - now.keys())
-    alone = sorted(now.keys() - before.keys())
-    uncompared = [name for name in alone if _node(name) in {*base.failed, *base.unreached}]
-    # The row of an incomplete recording shows it.
-    accounted = {_node(name) for name in gone} | {_node(name) for name, verdict in now.items() if not verdict.passed}
-    unreached = sorted({*current.unreached} - accounted)
-    failed = sorted(current.failed.keys() - accounted)
-    remarks = [f"gone: {name} ran on the base only{_why(name, current)}" for name in gone]
-    remarks += [f"failed: {node} failed here ({current.failed[node]})" for node in failed]
-    remarks += [f"failed: {node} was not reached here: pytest stopped before it" for node in unreached]
-    for name in uncompared:
-        error = base.failed.get(_node(name))
-        why = "was not reached on the base" if error is None else f"failed on the base ({error})"
-        remarks.append(f"not compared: {name} {why}")
-    remarks += [f"new: {name} ran here only{_why(name, base)}" for name in alone if name not in uncompared]
-    return _Found(sides=sides, gone=gone, failed=[*failed, *unreached], uncompared=uncompared, remarks=remarks)
-
-
-def _node(workload: str) -> str:
-    """Return the test of a workload."""
-    from perfguard.workload import workload_of
-
-    return workload_of(workload).test
-
-
-def _why(workload: str, recorded: Recorded) -> str:
-    """Return the reason why a side has not measured a workload, in brackets; empty without one."""
-    nodeid = _node(workload)
-    if nodeid in recorded.unreached:
-        return " (pytest stopped before it)"
-    reason = recorded.reasons.get(nodeid) or recorded.reasons.get(nodeid.partition("::")[0])
-    return f" ({reason})" if reason else ""
-
-
-def _compared(
-    base: tuple[Side, Verdict, Timeable | None],
-    current: tuple[Side, Verdict, Timeable | None],
-    requested: _Requested,
-    place: Place,
-) -> tuple[Verdict, Paired | None]:
-    """Compare one workload, and time it where both sides have steps that can be run again."""
-    from perfguard import thresholds
-    from perfguard.capture.ab.timing import time_pairs
-    from perfguard.gate import compare_exactly, compare_paired, is_to_be_confirmed
-
-    before, now = base[1], current[1]
-    exact = compare_exactly(before, now, policy=requested.policy)
-    if requested.time_off:
-        return exact, None
-    note = _why_not_timed(exact, base[2], current[2])
-    if base[2] is None or current[2] is None or note:
-        return replace(exact, notes=(*exact.notes, f"not timed: {note}")), None
-    can_share = base[0].moved is not None
-    unlike = _unlike(base[2].switches, current[2].switches)
-    found = time_pairs(
-        (base[0], base[2]),
-        (current[0], current[2]),
-        place,
-        processes=requested.processes or thresholds.PAIRED_PROCESSES,
-        together=can_share and not unlike,
-        say=requested.steps.say,
-        is_suspect=partial(is_to_be_confirmed, current=now, policy=requested.policy),
-    )
-    verdict, judged = compare_paired(
-        before, now, found.timings, found.lost, policy=requested.policy, sensitive=requested.sensitive
-    )
-    why = (
-        f"not interleaved, as the sides set up the process differently ({', '.join(unlike)}); two processes took turns"
-    )
-    notes = (why, *found.notes) if can_share and unlike else found.notes
-    return replace(verdict, notes=(*verdict.notes, *notes)), judged
-
-
-def _why_not_timed(exact: Verdict, base: Timeable | None, current: Timeable | None) -> str:
-    """Return the reason why a workload is not timed; empty where it can be."""
-    from perfguard.judge.verdict import Outcome
-
-    if exact.outcome is Outcome.INVALID:
-        return "a recording is incomplete"
-    if exact.outcome is Outcome.INCONCLUSIVE:
-        return "the two cannot be compared"
-    sides = " and ".join(name for name, side in (("the base", base), ("the working tree", current)) if side is None)
-    return sides and (
-        f"the test of {sides} has no step that can be run again; perfguard(step) and perfguard.steps(...) have, "
-        "replay, script and callback have none"
-    )
-
-
-def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
-    """Return the process-wide settings that differ between the sides."""
-    names = sorted(name for name in base.keys() | current.keys() if base.get(name) != current.get(name))
-    return [f"{name}: {base.get(name, 'not set')} → {current.get(name, 'not set')}" for name in names]
-
-
-def _report(found: _Found, requested: _Requested, files: Iterable[ReportFile], shown_on: Screen) -> int:
-    """Print the comparison, write the files by reporter, and return the exit code."""
-    from perfguard.judge.verdict import Outcome
-    from perfguard.reports import RunReport
-    from perfguard.reports.ab import ab_lines, ab_table
-    from perfguard.reports.terminal import coverage_line, summary
-
-    run = RunReport(
-        verdicts=tuple(verdict for verdict, _ in found.rows),
-        is_time_off=bool(requested.time_off),
-        remarks=(found.sides, *found.remarks),
-    )
-    if not shown_on.is_quiet:
-        echo_line(f"perfguard ab: {found.sides}", shown_on)
-        for verdict, _ in found.rows:
-            for line in ab_lines(verdict, verbose=shown_on.is_verbose):
-                echo(line, shown_on)
-    for line in found.remarks:
-        echo_line(line, shown_on)
-    if found.rows and shown_on.is_quiet:
-        echo(summary(run, shown_on), shown_on)
-    elif found.rows:
-        echo(
-            f"\n{ab_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}",
-            shown_on,
-        )
-    else:
-        echo("nothing was compared: the two have no workload in common", shown_on)
-    for file in files:
-        file.write(run)
-    outcomes = [verdict.outcome for verdict in run.verdicts]
-    # A workload that stopped running is not green, nor is a test that failed; one whose base failed is not compared.
-    if found.failed or (found.gone and outcomes):
-        outcomes.append(Outcome.FAILED)
-    if found.uncompared:
-        outcomes.append(Outcome.INCONCLUSIVE)
-    return exit_code(outcomes)

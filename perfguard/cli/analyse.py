@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE, exit_code
-from perfguard.cli.screen import echo, echo_line, screen
+from perfguard.cli.output import Exit, echo, echo_line, exit_code
 from perfguard.errors import UsageError
 
 
@@ -32,8 +31,7 @@ def command(directory: Path, steps: str | None, **how: Any) -> None:
     it.
     """
     from perfguard.capture.replay import recordings_in
-    from perfguard.cli.check import examined
-    from perfguard.contract import expectation
+    from perfguard.cli.verdicts import examined
     from perfguard.integrations.offline import analyse
     from perfguard.integrations.offline.options import AnalysisOptions
     from perfguard.judge.tolerance import Policy
@@ -46,14 +44,14 @@ def command(directory: Path, steps: str | None, **how: Any) -> None:
         for one in analysed:
             echo_line(one.sentence)
             if one.refused:
-                codes.append(EXIT_USAGE)
+                codes.append(Exit.USAGE)
             elif not one.done or one.doubtful:
-                codes.append(EXIT_INVALID)
-    verdicts = [examined(place, Policy(), expectation(()), None) for place in recordings_in(directory)]
+                codes.append(Exit.INVALID)
+    verdicts = [examined(place, Policy()) for place in recordings_in(directory)]
     for verdict in verdicts:
-        echo("\n".join(checked(verdict, explain=False, metrics=False)), screen())
+        echo("\n".join(checked(verdict, explain=False, metrics=False)))
     codes.append(exit_code([verdict.outcome for verdict in verdicts]))
-    sys.exit(next((code for code in (EXIT_INVALID, EXIT_REGRESSION, EXIT_USAGE) if code in codes), codes[-1]))
+    sys.exit(next((code for code in (Exit.INVALID, Exit.REGRESSION, Exit.USAGE) if code in codes), codes[-1]))
 
 
 def _steps(text: str) -> tuple[int, int]:

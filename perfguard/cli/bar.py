@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from types import TracebackType
 from typing import Any, TypeVar
 
-from perfguard.screen import is_terminal, screen_of, width_of
+from perfguard.cli.output import screen
+from perfguard.screen import is_terminal, width_of
 
 #: What is done sooner needs no bar.
 SHOWN_AFTER_S = 2.0
@@ -16,25 +16,28 @@ Drawn = TypeVar("Drawn", bound="_Drawn")
 
 
 class _Drawn:
-    """A bar on standard error; nothing is written without a terminal, or if `is_wanted` is False."""
+    """A bar on standard error; nothing is written without a terminal, or with --quiet."""
 
-    def __init__(self, *, is_wanted: bool, **look: Any) -> None:
-        self._is_wanted = is_wanted and is_terminal(sys.stderr)
-        self._look = look
-        self._begun = time.monotonic()
-        self._total = 0
-        self._done = 0
+    def __init__(self, **look: Any) -> None:
         self._bar: Any = None
+        if not is_terminal(sys.stderr) or screen().is_quiet:
+            return
+        from tqdm import tqdm
+
+        # Its monitor is a thread, which would only redraw.
+        tqdm.monitor_interval = 0
+        # A terminal that does not say how high it is would be shown nothing without `nrows`.
+        self._bar = tqdm(
+            total=0, ncols=width_of(sys.stderr), nrows=2, leave=False, smoothing=0.0, file=sys.stderr, **look
+        )
 
     def begin(self, total: int) -> None:
         """Add to the total."""
-        self._total += total
         if self._bar is not None:
-            self._bar.total = self._total
+            self._bar.total += total
 
     def report(self, count: int) -> None:
         """Add to what is done."""
-        self._done += count
         if self._bar is not None:
             self._bar.update(count)
 
@@ -52,51 +55,25 @@ class _Drawn:
         if self._bar is not None:
             self._bar.close()
 
-    def _show(self) -> None:
-        from tqdm import tqdm
-
-        # Its monitor is a thread, which would only redraw.
-        tqdm.monitor_interval = 0
-        self._bar = tqdm(
-            total=self._total,
-            initial=self._done,
-            ncols=width_of(sys.stderr),
-            # A terminal that does not say how high it is would be shown nothing.
-            nrows=2,
-            leave=False,
-            smoothing=0.0,
-            file=sys.stderr,
-            **self._look,
-        )
-        # The rate is that of all the time, and not only of what came after it was first shown.
-        self._bar.initial = 0
-        self._bar.start_t -= time.monotonic() - self._begun
-
 
 class Bar(_Drawn):
     """A `Progress`: bytes that were read, shown after two seconds."""
 
-    def __init__(self, *, is_wanted: bool = True) -> None:
-        super().__init__(is_wanted=is_wanted, unit="B", unit_scale=True)
-
-    def report(self, count: int) -> None:
-        """Add to the bytes that were read."""
-        is_due = self._bar is None and time.monotonic() - self._begun > SHOWN_AFTER_S
-        super().report(count)
-        if is_due and self._is_wanted:
-            self._show()
+    def __init__(self) -> None:
+        super().__init__(unit="B", unit_scale=True, delay=SHOWN_AFTER_S)
 
 
 class Steps(_Drawn):
     """Things that take seconds or minutes each, by name, such as runs of a suite; the time left, once one of them is over."""
 
-    def __init__(self, *, is_wanted: bool = True) -> None:
-        super().__init__(is_wanted=is_wanted, bar_format="{desc}{postfix}")
+    def __init__(self) -> None:
+        super().__init__(bar_format="{desc}{postfix}")
         self._workload = ""
 
     def begin_anew(self, total: int) -> None:
         """Count from here: what was done before took its own time."""
-        self._begun, self._total, self._done = time.monotonic(), total, 0
+        if self._bar is not None:
+            self._bar.reset(total)
 
     def begin_workload(self, name: str) -> None:
         """Put a name before what is shown from now on."""
@@ -104,18 +81,16 @@ class Steps(_Drawn):
 
     def say(self, what: str) -> None:
         """Show what is being done now."""
-        if not self._is_wanted:
+        if self._bar is None:
             return
         from perfguard.reports.names import printable
         from perfguard.reports.table import Cut, cut
 
-        if self._bar is None:
-            self._show()
         # A line that wraps cannot be taken away.
-        on = screen_of(sys.stderr)
+        on = screen(err=True)
         left = ""
-        if 0 < self._done < self._total:
-            left_s = (time.monotonic() - self._begun) / self._done * (self._total - self._done)
+        if 0 < self._bar.n < self._bar.total:
+            left_s = self._bar.format_dict["elapsed"] / self._bar.n * (self._bar.total - self._bar.n)
             left = f", about {left_s:.0f} s left"
         line = on.carried(printable(f"perfguard: {self._workload}{what}{left}"))
         self._bar.set_description_str(cut(line, (on.width or 80) - 1, Cut.MIDDLE, on.ellipsis))

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import EXIT_INVALID, EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE, exit_code
-from perfguard.cli.project import open_baselines
-from perfguard.cli.screen import counted, echo, echo_line, echo_plain, screen
+from perfguard.cli.output import Exit, counted, echo, echo_line, exit_code, screen
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -62,39 +60,39 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
         ended = run_command(command, environment=os.environ, mark="PERFGUARD_REFRESH", timeout_s=None)
         outcomes = [verdict.outcome for verdict in read_report(report)] if report.is_file() else []
     if ended.status == 1 and Outcome.INVALID in outcomes:
-        sys.exit(EXIT_INVALID)
+        sys.exit(Exit.INVALID)
     # pytest: 0 passed, 1 tests failed, 2 interrupted, 3 internal error, 4 usage, 5 no tests.
-    sys.exit({0: EXIT_PASSED, 1: EXIT_REGRESSION, 5: EXIT_NOTHING}.get(ended.status, EXIT_USAGE))
+    sys.exit({0: Exit.PASSED, 1: Exit.REGRESSION, 5: Exit.NOTHING}.get(ended.status, Exit.USAGE))
 
 
 @command.command()
 @click.argument("workload", required=False)
 @options.baselines()
 @options.verbose(options.WIDE)
-def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
+def show(workload: str | None, baselines: Path | None) -> None:
     """List the baselines, or print one.
 
     It shows what is stored, from which commit and machine.
     """
+    from perfguard.cli.project import open_baselines
     from perfguard.reports.terminal import baseline_rows, measurement_rows
 
-    shown_on = screen(verbose=verbose)
     store, _ = open_baselines(baselines, workload)
     if workload is None:
         stored = [found for name in store.workloads() if (found := store.load(name)) is not None]
-        echo(baseline_rows(stored, shown_on), shown_on)
-        sys.exit(EXIT_PASSED if stored else EXIT_NOTHING)
+        echo(baseline_rows(stored, screen()))
+        sys.exit(Exit.PASSED if stored else Exit.NOTHING)
     name = _named(store, workload)
     found = store.load(name)
     assert found is not None
     assert found.fingerprint is not None
     assert found.environment is not None
     head = f"{name}: {counted(found.runs, 'run')}, commit {found.commit or '-'}, reason {found.reason or '-'}"
-    echo_line(head, shown_on)
+    echo_line(head)
     for key, value in {**found.fingerprint.as_dict(), **found.environment.as_dict()}.items():
         if key != "workload":
-            echo_line(f"  {key}: {value}", shown_on)
-    echo(measurement_rows(found.measurements, shown_on), shown_on)
+            echo_line(f"  {key}: {value}")
+    echo(measurement_rows(found.measurements, screen()))
 
 
 @command.command()
@@ -103,26 +101,27 @@ def show(workload: str | None, baselines: Path | None, verbose: bool) -> None:
 @options.ledger
 @options.quiet()
 @options.verbose()
-def diff(report: Path, baselines: Path | None, ledger: bool, quiet: bool, verbose: bool) -> None:
+def diff(report: Path, baselines: Path | None, ledger: bool) -> None:
     """Show how a report differs from the stored baselines.
 
     Exit code 1 when anything judged does.
     """
+    from perfguard.cli.project import open_baselines
     from perfguard.gate import judge_again
     from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
     from perfguard.reports.reading import read_report
     from perfguard.reports.terminal import compared_lines, summary
 
-    shown_on = screen(quiet=quiet, verbose=verbose)
+    shown_on = screen()
     store, settings = open_baselines(baselines)
     verdicts = [judge_again(v, store.load(v.workload), policy=settings.policy) for v in read_report(report)]
-    if not quiet:
-        sides = "baseline → now" if verbose else ""
+    if not shown_on.is_quiet:
+        sides = "baseline → now" if shown_on.is_verbose else ""
         for verdict in verdicts:
-            echo("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides=sides)), shown_on)
+            echo("\n".join(compared_lines(verdict, shown_on, ledger=ledger, sides=sides)))
         click.echo("")
-    echo(summary(RunReport(verdicts=tuple(verdicts)), shown_on, told=True), shown_on)
+    echo(summary(RunReport(verdicts=tuple(verdicts)), shown_on, told=True))
     sys.exit(exit_code([verdict.outcome for verdict in verdicts] or [Outcome.INCONCLUSIVE]))
 
 
@@ -139,6 +138,7 @@ def move(old: str, new: str, baselines: Path | None) -> None:
 
     Exit codes: 0 moved, 2 usage, nothing was moved.
     """
+    from perfguard.cli.project import open_baselines
     from perfguard.stores.calibration import move_calibration
     from perfguard.workload import moved
 
@@ -155,8 +155,8 @@ def move(old: str, new: str, baselines: Path | None) -> None:
             assert baseline is not None
             store.save(baseline.named(found[name]))
             store.delete(name)
-            echo_line(f"moved: {name} → {found[name]}", screen())
-    echo_plain(f"{counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
+            echo_line(f"moved: {name} → {found[name]}")
+    echo(f"{counted(len(found), 'baseline')} moved{', and their calibration' if has_calibration else ''}")
 
 
 @command.command()
@@ -165,6 +165,7 @@ def move(old: str, new: str, baselines: Path | None) -> None:
 @click.argument("workloads", nargs=-1)
 def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None:
     """Delete the named baselines, or those without a test file."""
+    from perfguard.cli.project import open_baselines
     from perfguard.settings import has_test_file
 
     doomed: dict[str, Store] = {}
@@ -182,15 +183,15 @@ def prune(baselines: Path | None, yes: bool, workloads: tuple[str, ...]) -> None
             )
         doomed = dict.fromkeys(unused, store)
     for name in doomed:
-        echo_line(f"{'delete' if workloads else 'unused'}: {name}", screen())
+        echo_line(f"{'delete' if workloads else 'unused'}: {name}")
     if not doomed:
-        echo_plain("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
+        echo("nothing to prune: the file of every baseline's test exists; name a workload to delete its baseline")
         return
     options.confirm_deletion(counted(len(doomed), "baseline"), yes=yes)
     for name, store in doomed.items():
         with store.locked():
             store.delete(name)
-    echo_plain(f"{len(doomed)} deleted")
+    echo(f"{len(doomed)} deleted")
 
 
 def _place(text: str) -> str:

@@ -14,15 +14,12 @@ import click
 
 from perfguard.cli import options
 from perfguard.cli.bar import Steps
-from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.project import project_settings
-from perfguard.cli.screen import echo, echo_plain, screen, table_text
+from perfguard.cli.output import Exit, echo, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from perfguard.judge.calibration import Calibrated
     from perfguard.judge.verdict import Verdict
-    from perfguard.screen import Screen
     from perfguard.stores.calibration import Calibration
 
 
@@ -37,6 +34,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     pytest. Nothing is judged, and no baseline is touched. The result is written beside the baselines, and the summary
     of every later run on this machine quotes it.
     """
+    from perfguard.cli.project import project_settings
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
     from perfguard.stores.calibration import Calibration, write_calibration
 
@@ -57,9 +55,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
             if len(found) == 1:
                 took_s = time.monotonic() - began
                 steps.clear()
-                echo_plain(
-                    f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True
-                )
+                echo(f"perfguard: {runs} runs of {took_s:.0f} s: about {took_s * runs / 60:.0f} minutes", err=True)
     whole = [run for run in found if run]
     environments = [verdict.environment for run in whole for verdict in run.values()]
     machines = {environment.machine for environment in environments if environment is not None}
@@ -76,16 +72,16 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         workloads=workloads,
         error_rate=error_rate(workloads),
     )
-    echo(_table(calibration, screen()), screen())
+    echo(_table(calibration))
     if lost := len(found) - len(whole):
-        echo_plain(f"{lost} of {runs} runs measured nothing, and are left out")
+        echo(f"{lost} of {runs} runs measured nothing, and are left out")
     if calibration.error_rate is None:
-        echo_plain("time was not compared: no workload was timed in processes of its own ten times")
+        echo("time was not compared: no workload was timed in processes of its own ten times")
     else:
-        echo_plain(calibration.error_rate.sentence)
+        echo(calibration.error_rate.sentence)
     settings.baselines_directory.mkdir(parents=True, exist_ok=True)
-    echo_plain(f"written to {write_calibration(calibration, settings.baselines_directory)}")
-    sys.exit(0 if workloads else EXIT_NOTHING)
+    echo(f"written to {write_calibration(calibration, settings.baselines_directory)}")
+    sys.exit(0 if workloads else Exit.NOTHING)
 
 
 def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
@@ -115,7 +111,7 @@ def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
         return {verdict.workload: verdict for verdict in read_report(report) if verdict.passed}
 
 
-def _table(calibration: Calibration, shown_on: Screen) -> str:
+def _table(calibration: Calibration) -> str:
     rows = []
     for workload, metrics in calibration.workloads.items():
         exact = [one for one in metrics if one.values is not None]
@@ -135,7 +131,7 @@ def _table(calibration: Calibration, shown_on: Screen) -> str:
         "sees": {"leaves": 1},
         "proposed": {"leaves": 4},
     }
-    return table_text(columns, rows, shown_on)
+    return table_text(columns, rows)
 
 
 def _timed_cells(one: Calibrated) -> tuple[str, str, str, str, str]:

@@ -8,27 +8,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import exit_code
-from perfguard.cli.output import refuse_clash, report_files
-from perfguard.cli.screen import echo, echo_json, screen
+from perfguard.cli.output import echo, echo_json, exit_code, refuse_clash, report_files, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
-    from perfguard.artifacts.layout import Layout
-    from perfguard.artifacts.remote import RemoteTree
     from perfguard.cli.bar import Bar
-    from perfguard.contract import Expectation
+    from perfguard.cli.verdicts import Place
     from perfguard.contract.reduction import Visit
-    from perfguard.judge.tolerance import Policy
     from perfguard.judge.verdict import Outcome, Verdict
-
-    #: A recording of this machine, or of another file system.
-    Place = Path | RemoteTree
 
 
 @click.command(name="check")
@@ -82,9 +74,6 @@ def command(
     jobs: int | None,
     engine: str,
     scheduler: str | None,
-    quiet: bool,
-    verbose: bool,
-    **reports: Any,
 ) -> None:
     """Check a profiler's output, or a directory of recordings.
 
@@ -97,6 +86,7 @@ def command(
     """
     from perfguard.artifacts.layout import layout_named
     from perfguard.cli.bar import Bar
+    from perfguard.cli.verdicts import examined, places_in
     from perfguard.contract import expectation
     from perfguard.contract.own_checks import own_checks
     from perfguard.documents import dumps
@@ -106,57 +96,40 @@ def command(
     from perfguard.reports.terminal import checked
     from perfguard.settings import codes, project_checks
 
-    shown_on = screen(quiet=quiet, verbose=verbose)
-    if quiet and (explain or metrics):
+    shown_on = screen()
+    if shown_on.is_quiet and (explain or metrics):
         raise UsageError("--quiet leaves out what --explain and --metrics print; take the one or the other.")
     selected = _selected(_split(select))
     own = own_checks(checks, Path.cwd()) if checks else project_checks(Path.cwd())
     policy = Policy(ignore=codes(_split(ignore)), select=selected, checks=own)
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
-    places = _places(directory)
-    files = report_files(reports)
+    places = places_in(directory)
+    files = report_files()
     if files:
         refuse_clash([one for one in places if isinstance(one, Path)], [file.path for file in files])
     # SARIF holds findings alone.
     is_measured = as_json or metrics or any(file.format != "sarif" for file in files)
+    how = {"expected": expected, "layout": layout, "measured": is_measured, "notes": as_json or explain}
     verdicts: list[Verdict] = []
     outcomes: list[Outcome] = []
-    with Bar(is_wanted=not quiet) as bar, _visiting(engine, jobs, scheduler, bar) as visit:
+    with Bar() as bar, _visiting(engine, jobs, scheduler, bar) as visit:
         for place in places:
-            verdict = examined(
-                place,
-                policy,
-                expected,
-                layout,
-                measured=is_measured,
-                notes=as_json or explain,
-                visit=visit(place),
-                progress=bar,
-            )
+            verdict = examined(place, policy, visit=visit(place), progress=bar, **how)
             outcomes.append(verdict.outcome)
             if as_json or files:
                 verdicts.append(verdict)
             if not as_json:
                 bar.clear()
-                shown = _without_notes(verdict) if quiet else verdict
+                shown = _without_notes(verdict) if shown_on.is_quiet else verdict
                 lines = checked(shown, explain=explain, metrics=metrics, select=selected, screen=shown_on)
-                echo("\n".join(lines), shown_on)
+                echo("\n".join(lines))
     for file in files:
         file.write(RunReport(verdicts=tuple(verdicts)))
     if as_json:
         one = dumps(verdict_document(verdicts[0]))
         echo_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
     sys.exit(exit_code(outcomes))
-
-
-def _places(directory: str) -> list[Place]:
-    """Return the recordings in a directory of this machine or of another file system."""
-    from perfguard.artifacts.remote import local_path
-    from perfguard.capture.replay import recordings_in, trees_in
-
-    path = local_path(directory)
-    return list(trees_in(directory)) if path is None else list(recordings_in(path))
 
 
 @contextmanager
@@ -211,28 +184,3 @@ def _selected(names: list[str]) -> tuple[str, ...]:
             "select codes of A, S, I, C and U, or use: perfguard compare BASE CURRENT"
         )
     return found
-
-
-def examined(place: Place, policy: Policy, expected: Expectation, layout: Layout | None, **how: Any) -> Verdict:
-    """Judge one place by itself; damaged facts of perfguard's own are a finding."""
-    from perfguard.capture.replay import replay, replay_tree
-    from perfguard.errors import DamagedError
-    from perfguard.findings import Code, Finding
-    from perfguard.gate import examine
-    from perfguard.judge.verdict import Outcome, Verdict
-    from perfguard.recording import RECORDING_FILE
-
-    tree = None if isinstance(place, Path) else place
-    name = str(place) if tree is None else tree.shown
-    try:
-        recording = replay(place) if isinstance(place, Path) else replay_tree(place)
-        verdict = examine(recording, workload=name, policy=policy, expected=expected, layout=layout, tree=tree, **how)
-    except DamagedError as error:
-        # What perfguard wrote beside the profiler's output is part of the recording, and damaged: not a wrong call.
-        finding = Finding(code=Code.S101, place=RECORDING_FILE, message=str(error))
-        path = place if isinstance(place, Path) else None
-        return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,), recording=path)
-    # What lies elsewhere has no path here.
-    verdict = replace(verdict, recording=verdict.recording if tree is None else None)
-    unknown = not verdict.layouts and verdict.fingerprint is None
-    return replace(verdict, outcome=Outcome.INCONCLUSIVE) if unknown else verdict

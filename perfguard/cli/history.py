@@ -12,16 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import EXIT_NOTHING, EXIT_PASSED, EXIT_REGRESSION, EXIT_USAGE
-from perfguard.cli.project import open_project_history
-from perfguard.cli.screen import counted, echo, echo_lines, screen, table_text
+from perfguard.cli.output import Exit, counted, echo, echo_lines, refuse_clash, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from perfguard.recording import Provenance
-    from perfguard.screen import Screen
     from perfguard.stores.history.archive import Added, History, Run
     from perfguard.stores.history.entry import Entry, RunFacts, WorkloadEntry
 
@@ -50,6 +47,7 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
     Reports are files of --perfguard-report. A run that the history already has is not added again. Each run is added
     completely or not at all. Exit codes: 0 the history has all of them, 2 one was not added.
     """
+    from perfguard.cli.project import open_project_history
     from perfguard.stores.history.entry import RunFacts, instant
 
     given = RunFacts(committed_at=instant(at, where="--at") if at else None, **facts)
@@ -75,7 +73,7 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
             echo_lines(_added(name(entry), entry, given, done))
     if sum(counts.values()) > 1 and history is not None:
         echo_lines(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
-    sys.exit(EXIT_USAGE if counts["not added"] else EXIT_PASSED)
+    sys.exit(Exit.USAGE if counts["not added"] else Exit.PASSED)
 
 
 def _added(name: str, entry: Entry, given: RunFacts, done: Added) -> str:
@@ -166,11 +164,12 @@ def _facts(provenance: Provenance) -> RunFacts:
 @click.option("--last", metavar="N", type=click.IntRange(min=1), default=20, help="How many runs (default: 20).")
 @click.argument("run", required=False)
 @options.verbose(options.WIDE)
-def show(place: str | None, branch: str | None, last: int, run: str | None, verbose: bool) -> None:
+def show(place: str | None, branch: str | None, last: int, run: str | None) -> None:
     """List the newest runs, or the workloads of one run.
 
     The run is named by its number, its release or its commit.
     """
+    from perfguard.cli.project import open_project_history
     from perfguard.stores.history.archive import run_named
 
     history = open_project_history(place)
@@ -178,7 +177,7 @@ def show(place: str | None, branch: str | None, last: int, run: str | None, verb
     if not runs:
         _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.shown}")
     if run is not None:
-        _show_run(history, run_named(runs, run), screen(verbose=verbose))
+        _show_run(history, run_named(runs, run))
         return
     if len(runs) > last:
         echo_lines(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
@@ -191,8 +190,7 @@ def show(place: str | None, branch: str | None, last: int, run: str | None, verb
         "outcomes": {"leaves": 1},
         "measurements": {"leaves": 4},
     }
-    shown_on = screen(verbose=verbose)
-    echo(table_text(columns, map(_run_row, runs[-last:]), shown_on), shown_on)
+    echo(table_text(columns, map(_run_row, runs[-last:])))
 
 
 def _run_row(run: Run) -> tuple[str, ...]:
@@ -210,7 +208,7 @@ def _run_row(run: Run) -> tuple[str, ...]:
     )
 
 
-def _show_run(history: History, run: Run, shown_on: Screen) -> None:
+def _show_run(history: History, run: Run) -> None:
     from perfguard.reports.table import Cut
 
     facts = run.facts
@@ -236,7 +234,7 @@ def _show_run(history: History, run: Run, shown_on: Screen) -> None:
         "measurements": {"leaves": 2},
         "worst finding": {"least": 24, "cut": Cut.END, "leaves": 1},
     }
-    echo(table_text(columns, rows, shown_on), shown_on)
+    echo(table_text(columns, rows))
 
 
 def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
@@ -260,7 +258,6 @@ def trend(
     metrics: tuple[str, ...],
     branch: str | None,
     since: str | None,
-    verbose: bool,
     workloads: tuple[str, ...],
 ) -> None:
     """Show since which commit the numbers changed.
@@ -269,6 +266,7 @@ def trend(
     time, memory). Exit codes: 0 nothing is worse than in the last release (without a release: than in the first run
     shown), 1 something is worse, 4 there is nothing to show.
     """
+    from perfguard.cli.project import open_project_history
     from perfguard.cli.trends import runs_since, trends_in
     from perfguard.reports.trend import trend_text
 
@@ -279,11 +277,10 @@ def trend(
     trends = trends_in(history, runs, workloads=workloads, metrics=metrics)
     if not trends:
         _nothing(f"no such workload and metric was measured in these {counted(len(runs), 'run')}")
-    shown_on = screen(verbose=verbose)
-    echo(trend_text(trends, shown_on), shown_on)
+    echo(trend_text(trends, screen()))
     for note in _notes(runs, branch):
         echo_lines(note)
-    sys.exit(EXIT_REGRESSION if any(one.worse for one in trends) else EXIT_PASSED)
+    sys.exit(Exit.REGRESSION if any(one.worse for one in trends) else Exit.PASSED)
 
 
 def _notes(runs: Sequence[Run], branch: str | None) -> list[str]:
@@ -312,6 +309,7 @@ def prune(
 
     Prints how many they are, and asks first.
     """
+    from perfguard.cli.project import open_project_history
     from perfguard.stores.history.entry import instant
 
     if keep_runs is None and before is None and branch is None:
@@ -354,7 +352,7 @@ def export(place: str | None, form: str, file: Path | None) -> None:
 
     Add the JSON to another history with `perfguard history add`. The CSV has one line per measurement.
     """
-    from perfguard.cli.output import refuse_clash
+    from perfguard.cli.project import open_project_history
     from perfguard.documents import write_atomically
     from perfguard.stores.history.exchange import csv_text, document_text
 
@@ -371,7 +369,7 @@ def export(place: str | None, form: str, file: Path | None) -> None:
 
 def _nothing(sentence: str) -> None:
     echo_lines(f"nothing to show: {sentence}; list the runs with: perfguard history show")
-    sys.exit(EXIT_NOTHING)
+    sys.exit(Exit.NOTHING)
 
 
 def _minute(at: datetime | None) -> str:

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import echo, echo_json, echo_line, echo_plain, screen, table_text
+from perfguard.cli.output import Exit, echo, echo_json, echo_line, screen, table_text
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from perfguard.contract import Contract
     from perfguard.measure.census import Census, Difference
-    from perfguard.screen import Screen
 
 #: How many names a refusal suggests.
 _SUGGESTED = 3
@@ -40,9 +38,7 @@ _SHORTEST_NAME = 16
 @options.flag("--all", "everything", help="With --against: also the operators that do not differ.")
 @options.flag("--json", "as_json", help="Print JSON: one object an operator and rank.")
 @options.verbose("Show whole names, every shape and every column, however narrow the screen.")
-def command(
-    directory: Path, requested: tuple[str, ...], base: Path | None, everything: bool, as_json: bool, verbose: bool
-) -> None:
+def command(directory: Path, requested: tuple[str, ...], base: Path | None, everything: bool, as_json: bool) -> None:
     """Show the operators in a profiler's output.
 
     Each with its occurrences, total and average time, and shapes. It answers what MindSpore's Profiler.op_analyse
@@ -54,7 +50,7 @@ def command(
             "--all says which operators --against shows; name a base, or leave it out: ops shows them all."
         )
     if base is not None:
-        _show_differences(directory, base, requested, everything=everything, as_json=as_json, verbose=verbose)
+        _show_differences(directory, base, requested, everything=everything, as_json=as_json)
         return
     from perfguard.measure import operators_of
     from perfguard.measure.census import Counted, censuses
@@ -78,14 +74,13 @@ def command(
         graphs = [{"rank": rank, "operator": name, "in_graphs": count} for rank, name, count in rows]
         echo_json(json.dumps([one.as_dict() for one in shown] + graphs, indent=2))
         return
-    shown_on = screen(verbose=verbose)
-    tables = [operator_rows(shown, shown_on)] if shown else []
-    tables += [_table(("rank", "operator", "in final graphs"), rows, shown_on)] if rows else []
-    echo("\n\n".join(tables), shown_on)
+    tables = [operator_rows(shown, screen())] if shown else []
+    tables += [_table(("rank", "operator", "in final graphs"), rows)] if rows else []
+    echo("\n\n".join(tables))
 
 
 def _show_differences(
-    directory: Path, base: Path, requested: tuple[str, ...], *, everything: bool, as_json: bool, verbose: bool
+    directory: Path, base: Path, requested: tuple[str, ...], *, everything: bool, as_json: bool
 ) -> None:
     from perfguard.measure.census import censuses, differences
 
@@ -104,10 +99,8 @@ def _show_differences(
         echo_json(json.dumps([one.as_dict() for one in shown], indent=2))
         return
     if shown:
-        shown_on = screen(verbose=verbose)
-        echo(_difference_rows(shown, [*before, *now], shown_on), shown_on)
-        click.echo("")
-    echo_plain(
+        echo(_difference_rows(shown, [*before, *now]) + "\n")
+    echo(
         f"{len(differing)} of {len(found)} operators differ" if differing else f"none of {len(found)} operators differs"
     )
 
@@ -127,7 +120,7 @@ def _inspected(directory: Path) -> Contract:
 
 def _give_up(directory: Path) -> NoReturn:
     echo_line(f"perfguard: no operators could be read in {directory}; look at: perfguard check", err=True)
-    sys.exit(EXIT_NOTHING)
+    sys.exit(Exit.NOTHING)
 
 
 def _kind(found: list[Census]) -> str:
@@ -140,7 +133,7 @@ def _is_requested(name: str, globs: tuple[str, ...]) -> bool:
     return not globs or any(is_like(name, glob) for glob in globs)
 
 
-def _difference_rows(shown: Iterable[Difference], censuses: list[Census], shown_on: Screen) -> str:
+def _difference_rows(shown: Iterable[Difference], censuses: list[Census]) -> str:
     by_step = all(one.steps is not None for one in censuses if one.counted.value == "run")
     units = {"graph": "in final graphs", "run": "calls/step" if by_step else "calls"}
     rows = []
@@ -148,10 +141,10 @@ def _difference_rows(shown: Iterable[Difference], censuses: list[Census], shown_
         difference = f"{one.difference:+g}" if one.difference else ""
         unit = units[one.counted.value]
         rows.append((one.rank, one.operator, f"{one.base:g}", f"{one.now:g}", difference, unit))
-    return _table(("rank", "operator", "base", "now", "difference", "counted"), rows, shown_on)
+    return _table(("rank", "operator", "base", "now", "difference", "counted"), rows)
 
 
-def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]], shown_on: Screen) -> str:
+def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
     rank, operator, *others = headers
     columns: dict[str, dict[str, Any]] = {
         rank: {"align": "right", "leaves": 2},
@@ -159,7 +152,7 @@ def _table(headers: tuple[str, ...], rows: Iterable[tuple[object, ...]], shown_o
         **{title: {"align": "right"} for title in others[:3]},
         **{title: {"leaves": 1} for title in others[3:]},
     }
-    return table_text(columns, rows, shown_on)
+    return table_text(columns, rows)
 
 
 def _refuse_unknown(requested: tuple[str, ...], known: Iterable[str], directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,20 +10,20 @@ from typing import Any, TypeVar
 
 import click
 
-from perfguard.cli.exits import EXIT_USAGE
-from perfguard.cli.screen import echo_plain
+from perfguard.cli.output import FILES, VERBOSITY, Exit, echo_plain
 from perfguard.errors import UsageError, nearest
+from perfguard.screen import wanted_colours
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=click.Command)
 
 #: Where the history is if no option says so; a CI job sets it to keep a password out of the command.
 HISTORY_VARIABLE = "PERFGUARD_HISTORY"
 #: click cuts a summary that is longer than its line; no summary is longer than this.
 _LONGEST_SUMMARY = 1000
+_COLOURS = {"auto": None, "always": True, "never": False}
 
 PATH = click.Path(path_type=Path)
-QUIET = "Print only what is not green, a line each, and the count of what was compared."
-VERBOSE = "Print everything: all findings, notes, columns, and where the time went."
 WIDE = "Show every column, however narrow the screen."
 
 time = click.option("--time", type=click.Choice(["on", "off"]), help="off: judge exact metrics only.")
@@ -61,29 +62,76 @@ def timeout(help: str, default: float | None = None) -> Callable[[Function], Fun
     )
 
 
-def quiet(help: str = QUIET) -> Callable[[Function], Function]:
-    """Return `-q`."""
-    return flag("--quiet", "-q", help=help)
+def quiet(
+    help: str = "Print only what is not green, a line each, and the count of what was compared.",
+) -> Callable[[Function], Function]:
+    """Return `-q`, which `output.screen` knows of."""
+    return click.option("--quiet", "-q", is_flag=True, expose_value=False, callback=_set_verbosity, help=help)
 
 
-def verbose(help: str = VERBOSE) -> Callable[[Function], Function]:
-    """Return `-v`."""
-    return flag("--verbose", "-v", help=help)
+def verbose(
+    help: str = "Print everything: all findings, notes, columns, and where the time went.",
+) -> Callable[[Function], Function]:
+    """Return `-v`, which `output.screen` knows of."""
+    return click.option("--verbose", "-v", is_flag=True, expose_value=False, callback=_set_verbosity, help=help)
+
+
+def _set_verbosity(context: click.Context, option: click.Parameter, is_given: bool) -> None:
+    chosen = -1 if option.name == "quiet" else 1
+    if is_given and context.meta.setdefault(VERBOSITY, chosen) != chosen:
+        raise UsageError("--quiet and --verbose contradict each other; take the one or the other.")
 
 
 def files(**shorthands: tuple[str, str]) -> Callable[[Function], Function]:
     """Return `--out FORMAT:FILE`, and options that name the format themselves: format → (flag, help).
 
-    The command gets them as keyword arguments; `output.report_files` reads these.
+    `output.report_files` returns what they request.
     """
+    what = "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."
+    # The help shows the last one first.
+    flags = [(name, form, "FILE", help) for form, (name, help) in reversed(shorthands.items())]
+    flags.append(("--out", "out", "FORMAT:FILE", what))
 
     def add(command: Function) -> Function:
-        for form, (name, what) in reversed(shorthands.items()):
-            command = path(name, form, metavar="FILE", help=what)(command)
-        what = "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."
-        return click.option("--out", multiple=True, metavar="FORMAT:FILE", help=what)(command)
+        for name, form, metavar, help in flags:
+            how: dict[str, Any] = {"multiple": True, "expose_value": False, "callback": _request_files}
+            command = click.option(name, form, metavar=metavar, help=help, **how)(command)
+        return command
 
     return add
+
+
+def _request_files(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> None:
+    requested = context.meta.setdefault(FILES, [])
+    requested += [(option.opts[0], option.name, value) for value in values]
+
+
+def with_colours(command: Command) -> Command:
+    """Give a command `--color`, unless its unknown options go to pytest, which has `--color` itself."""
+    if isinstance(command, click.Group):
+        for one in command.commands.values():
+            with_colours(one)
+    is_there = any("--color" in one.opts for one in command.params)
+    if not is_there and not command.context_settings.get("ignore_unknown_options"):
+        command.params.append(
+            click.Option(
+                ["--color"],
+                type=click.Choice([*_COLOURS]),
+                expose_value=False,
+                is_eager=True,
+                callback=_choose_colours,
+                help="auto, always or never; by itself NO_COLOR and FORCE_COLOR say, else whether this is a terminal.",
+            )
+        )
+    return command
+
+
+def _choose_colours(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    # What click itself prints, and what it takes out of what is printed, goes by the context's colours as well.
+    # A command has the colours of the group it was called through, unless it has an option of its own.
+    if value is not None or context.parent is None:
+        chosen = _COLOURS[value or "auto"]
+        context.color = wanted_colours(os.environ) if chosen is None else chosen
 
 
 def confirm_deletion(what: str, *, yes: bool) -> None:
@@ -96,7 +144,7 @@ def confirm_deletion(what: str, *, yes: bool) -> None:
         ) from error
     if not agreed:
         echo_plain("nothing was deleted")
-        sys.exit(EXIT_USAGE)
+        sys.exit(Exit.USAGE)
 
 
 class CommandGroup(click.Group):

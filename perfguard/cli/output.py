@@ -1,32 +1,120 @@
-"""The files that a command writes: reports in the formats that are installed; never what it reads, and never a history."""
+"""What a command leaves: its exit code, what it prints on which screen, and the files that it writes.
+
+The screen has colours by --color, NO_COLOR and FORCE_COLOR, and shows as much as -q and -v request.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from perfguard.errors import UsageError
+from perfguard.screen import Screen, json_for, screen_of
 
 if TYPE_CHECKING:
+    from perfguard.judge.verdict import Outcome
     from perfguard.reports import ReportFile
 
+#: In `Context.meta`: -1 for --quiet, 1 for --verbose; and the requested report files, each a flag, a format and a value.
+VERBOSITY = "perfguard.verbosity"
+FILES = "perfguard.files"
 #: What no profiler writes: a page made anew may replace the one before, inside a recording as well.
 _OWN = (".html", ".htm", ".md")
 
 
-def report_files(options: Mapping[str, Any]) -> list[ReportFile]:
-    """Return the files that the options of `file_options` request. Raises `UsageError`."""
+class Exit(IntEnum):
+    """The exit codes."""
+
+    PASSED = 0
+    REGRESSION = 1
+    USAGE = 2
+    INVALID = 3
+    NOTHING = 4
+
+
+def exit_code(outcomes: list[Outcome]) -> Exit:
+    """Return the exit code of several outcomes, that of the gravest; of none, that nothing could be judged."""
+    found = {outcome.value for outcome in outcomes}
+    gravest = {"INVALID": Exit.INVALID, "FAILED": Exit.REGRESSION, "INCONCLUSIVE": Exit.NOTHING}
+    return next((code for name, code in gravest.items() if name in found), Exit.PASSED if found else Exit.NOTHING)
+
+
+# -- what it prints ------------------------------------------------------------------------------------------------------
+
+
+def screen(*, err: bool = False) -> Screen:
+    """Return what standard output (or error) is."""
+    context = click.get_current_context(silent=True)
+    return screen_of(
+        sys.stderr if err else sys.stdout,
+        colours=None if context is None else context.color,
+        verbosity=0 if context is None else context.meta.get(VERBOSITY, 0),
+    )
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print lines as the screen shows them."""
+    on = screen(err=err)
+    click.echo(on.shown(text), err=err, color=on.colours)
+
+
+def echo_plain(text: str, *, err: bool = False) -> None:
+    """Print lines without colours."""
+    click.echo(screen(err=err).carried(text), err=err)
+
+
+def echo_line(text: str, *, err: bool = False) -> None:
+    """Print one line with its control characters escaped."""
+    from perfguard.reports.names import printable
+
+    echo(printable(text), err=err)
+
+
+def echo_lines(text: str, *, err: bool = False) -> None:
+    """Print lines, with the control characters in each escaped."""
+    for line in text.split("\n"):
+        echo_line(line, err=err)
+
+
+def echo_json(text: str, *, nl: bool = True) -> None:
+    """Print a JSON document, which stays one whatever characters standard output has."""
+    click.echo(json_for(sys.stdout, text), nl=nl, color=False)
+
+
+def table_text(columns: dict[str, dict[str, Any]], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table, control characters escaped. `columns` are the further arguments of `Column` by title."""
+    from perfguard.reports.names import printable
+    from perfguard.reports.table import Column, table
+
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    return table([Column(title=title, **how) for title, how in columns.items()], cells, screen())
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 run`, `2 runs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+# -- what it writes ------------------------------------------------------------------------------------------------------
+
+
+def report_files(default: str | None = None) -> list[ReportFile]:
+    """Return the files that `options.files` were given; `default` is the page to write without any. Raises `UsageError`."""
     from perfguard.reports import report_file, split
 
-    flags = {one.name: one.opts[0] for one in click.get_current_context().command.params}
-    named = [(form, path, f"{flags[form]} FILE") for form, path in options.items() if form != "out" and path]
-    for form, file in (split(one, option="--out") for one in options["out"]):
-        named.append((form, Path(file), "--out FORMAT:FILE"))
-    return [report_file(form, path, option=option) for form, path, option in named]
+    requested = click.get_current_context().meta.get(FILES) or ([("--html", "html", default)] if default else [])
+    files = []
+    for flag, form, value in requested:
+        option = f"{flag} {'FILE' if form != 'out' else 'FORMAT:FILE'}"
+        form, path = split(value, option=flag) if form == "out" else (form, value)
+        files.append(report_file(form, Path(path), option=option))
+    return files
 
 
 def refuse_clash(places: Iterable[Path], files: Iterable[Path]) -> None:

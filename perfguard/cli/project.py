@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from perfguard.cli.options import HISTORY_VARIABLE
 from perfguard.errors import UsageError
+from perfguard.settings import Settings, find_root, find_table, read_settings
+from perfguard.stores import STORES, Store
+from perfguard.stores.history import HISTORY_FILE, open_history
+from perfguard.stores.project import ProjectStore
 
 if TYPE_CHECKING:
-    from perfguard.settings import Settings
-    from perfguard.stores import Store
     from perfguard.stores.history.archive import History
 
 
 def project_settings(root: Path | None = None, *, time: str | None = None, baselines: Path | None = None) -> Settings:
     """Return the settings of the project, with the values of `--time` and `--baselines`. Raises `UsageError`."""
-    from perfguard.settings import find_root, read_settings
-
     settings = read_settings(root or find_root(Path.cwd()))
     if time is not None:
         settings = replace(settings, time=time == "on")
@@ -31,10 +31,6 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
 
     `baselines` is the value of `--baselines`. Raises `UsageError` where there are none.
     """
-    from perfguard.settings import find_root, find_table
-    from perfguard.stores import STORES
-    from perfguard.stores.project import ProjectStore
-
     here = Path.cwd()
     root = (find_table((here / workload.partition("::")[0]).parent) if workload else None) or find_root(here)
     settings = project_settings(root, baselines=baselines)
@@ -51,9 +47,6 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
 
 def open_project_history(place: str | None, *, writing: bool = False) -> History:
     """Open the history at `place`, the value of `--history`, or that of the project. Raises `UsageError` and `StoreError`."""
-    from perfguard.settings import find_root
-    from perfguard.stores.history import HISTORY_FILE, open_history
-
     named = (os.environ.get(HISTORY_VARIABLE) or None) if place is None else place
     if named is not None:
         return open_history(named, root=Path.cwd(), writing=writing)

@@ -1,28 +1,25 @@
-"""`perfguard report REPORT.json|DIR...`: what runs came to, as files for people and for CI."""
+"""`perfguard report REPORT.json|DIR...` and `perfguard view DIR`: results as files for people and for CI, or in the browser."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import refuse_clash, report_files
-from perfguard.cli.project import project_settings
+from perfguard.cli.output import echo_line, refuse_clash, report_files
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from perfguard.judge.verdict import Verdict
-    from perfguard.reports import RunReport
-    from perfguard.settings import Settings
 
 #: The page, where nobody says what to write.
 _PAGE = "perfguard.html"
+#: A trace above this stays where it is: a page that holds it would be slow to open.
+_MOST_TRACE_BYTES = 100 * 1024**2
 
 
 @click.command(name="report")
@@ -34,7 +31,7 @@ _PAGE = "perfguard.html"
     json=("--json", "One report of all of them."),
 )
 @click.option("--history", "place", metavar="FILE|URL", help="Says since when (default: that of `perfguard history`).")
-def command(places: tuple[Path, ...], place: str | None, **reports: Any) -> None:
+def command(places: tuple[Path, ...], place: str | None) -> None:
     """Make one report of several reports and recordings.
 
     Reports are files of --perfguard-report; a recording may be a profiler's directory. A recording is judged against
@@ -43,9 +40,10 @@ def command(places: tuple[Path, ...], place: str | None, **reports: Any) -> None
     what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
     """
     from perfguard.cli.trends import with_trends
+    from perfguard.cli.verdicts import joined
 
-    found = joined([(one, _read(one)) for one in places])
-    files = report_files(reports) or report_files({"out": [f"html:{_PAGE}"]})
+    found = joined(places)
+    files = report_files(default=_PAGE)
     formats = {file.format for file in files}
     if found.is_partial and "json" in formats:
         raise UsageError(f"{found.remarks[0]}. Without all of it no report is written.")
@@ -55,81 +53,60 @@ def command(places: tuple[Path, ...], place: str | None, **reports: Any) -> None
     for file in files:
         file.write(found)
         click.echo(f"{file.format}: {file.path}")
-    echo_remarks(found)
+    for remark in found.remarks:
+        echo_line(f"perfguard: {remark}", err=True)
 
 
-def echo_remarks(report: RunReport) -> None:
-    """Print to standard error which parts of a report could not be read, and why."""
-    from perfguard.reports.names import printable
+@click.command(name="view")
+@click.argument("directory", metavar="DIR", type=options.PATH)
+@options.path("--output", "-o", metavar="FILE", help="Where the page is written.")
+@click.option("--open/--no-open", "opens", default=True, help="Whether a browser is opened (default: yes).")
+def view(directory: Path, output: Path | None, opens: bool) -> None:
+    """Build the page of a recording, and open it.
 
-    for remark in report.remarks:
-        click.echo(f"perfguard: {printable(remark)}", err=True)
-
-
-def joined(reports: Iterable[tuple[Path, RunReport]]) -> RunReport:
-    """Return several reports as one; of a workload that is in two of them it is told which file it is of."""
-    from perfguard.recording import Provenance
-    from perfguard.reports import RunReport
-
-    # A file that is named twice is one report.
-    every = list(dict(reports).items())
-    if len(every) == 1:
-        return every[0][1]
-    names = Counter(verdict.workload for _, one in every for verdict in one.verdicts)
-    told = [
-        verdict if names[verdict.workload] == 1 else replace(verdict, origin=_origin(verdict, place))
-        for place, one in every
-        for verdict in one.verdicts
-    ]
-    # A recording that is named, and whose directory is named as well, is one.
-    verdicts = list({(verdict.workload, verdict.origin): verdict for verdict in told}.values())
-    origins = {one.provenance for _, one in every}
-    writers = {one.written_by for _, one in every}
-    return RunReport(
-        verdicts=tuple(sorted(verdicts, key=lambda verdict: (verdict.workload, verdict.origin))),
-        unused=tuple(sorted({name for _, one in every for name in one.unused})),
-        not_run=tuple(sorted({name for _, one in every for name in one.not_run})),
-        provenance=origins.pop() if len(origins) == 1 else Provenance(),
-        written_by=writers.pop() if len(writers) == 1 else "",
-        remarks=tuple(remark for _, one in every for remark in one.remarks),
-        is_partial=any(one.is_partial for _, one in every),
-    )
-
-
-def _origin(verdict: Verdict, place: Path) -> str:
-    """Return where a verdict is from: a file that was itself joined, or a directory of many, has told already."""
-    known = verdict.origin
-    return str(place) if not known else known if Path(known).is_relative_to(place) else f"{known} in {place}"
-
-
-def _read(place: Path) -> RunReport:
-    """Return the content of a report file or of a directory. Raises `UsageError` where there is neither."""
-    from perfguard.reports import RunReport
-    from perfguard.reports.reading import read_run
-
-    if os.path.isdir(place):
-        return RunReport(verdicts=tuple(judged(place, project_settings())))
-    return read_run(place)
-
-
-def judged(directory: Path, settings: Settings) -> list[Verdict]:
-    """Return a verdict for every recording in a directory: against its baseline where there is one, else by itself.
-
-    Of several recordings of one workload each tells where it lies.
+    A profiler's directory is a recording, too. The timeline goes into the page (the first rank's, up to 100 MB): a
+    button hands it to https://ui.perfetto.dev, in the browser, and another saves it. Exit codes: 0 it was written, 2
+    usage.
     """
-    from perfguard.capture.replay import recordings_in, replay
-    from perfguard.gate import examine, judge_again
-    from perfguard.stores import STORES
+    import webbrowser
 
-    store = STORES[settings.store](settings.baselines_directory)
-    verdicts: list[tuple[Path, Verdict]] = []
-    for place in recordings_in(directory):
-        recording = replay(place)
-        workload = recording.fingerprint.workload if recording.fingerprint else str(place)
-        verdict = examine(recording, workload=workload, policy=settings.policy)
-        baseline = store.load(workload) if recording.fingerprint is not None else None
-        verdicts.append(
-            (place, verdict if baseline is None else judge_again(verdict, baseline, policy=settings.policy))
-        )
-    names = Counter(verdict.workload for _, verdict in verdicts)
-    return [one if names[one.workload] == 1 else replace(one, origin=str(place)) for place, one in verdicts]
+    from perfguard.cli.verdicts import judged
+    from perfguard.documents import write_atomically
+    from perfguard.reports import RunReport
+    from perfguard.reports.page import page_html
+
+    if output is not None:
+        refuse_clash([directory], [output])
+    verdicts = tuple(judged(directory))
+    timelines: dict[Path, bytes] = {}
+    for verdict in verdicts:
+        place, text = _timeline(verdict)
+        if text is not None:
+            assert verdict.recording is not None
+            timelines[verdict.recording] = text
+        elif place is not None:
+            echo_line(f"the timeline is too large for a page; open it from Perfetto: {place}", err=True)
+    if output is None:
+        handle, name = tempfile.mkstemp(prefix="perfguard-", suffix=".html")
+        os.close(handle)
+        output = Path(name)
+    write_atomically(output, page_html(RunReport(verdicts=verdicts), timelines=timelines))
+    click.echo(str(output))
+    if opens and not webbrowser.open(output.resolve().as_uri()):
+        click.echo(f"perfguard: no browser could be opened; open {output} yourself.", err=True)
+
+
+def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
+    """Return the first timeline of a recording, and its bytes where they fit into a page."""
+    from perfguard.artifacts.timelines import timelines_in, trace_bytes
+    from perfguard.recording import read_recording
+
+    assert verdict.recording is not None
+    found = timelines_in(read_recording(verdict.recording))
+    if not found:
+        return None, None
+    try:
+        return found[0], trace_bytes(found[0], most_bytes=_MOST_TRACE_BYTES)
+    except OSError:
+        # It is damaged, and the page says so among its findings.
+        return None, None

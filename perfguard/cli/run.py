@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import exit_code
-from perfguard.cli.output import report_files
-from perfguard.cli.project import project_settings
-from perfguard.cli.screen import echo, screen
+from perfguard.cli.output import echo, exit_code, report_files, screen
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from perfguard.judge.verdict import Verdict
-    from perfguard.screen import Screen
 
 _SHOWN_OPERATORS = 10
 
@@ -66,10 +62,6 @@ def command(
     update: bool,
     reason: str | None,
     time: str | None,
-    out: tuple[str, ...],
-    json: Path | None,
-    quiet: bool,
-    verbose: bool,
     **how: Any,
 ) -> None:
     """Run a script under its framework's profiler, and judge it.
@@ -80,6 +72,7 @@ def command(
     """
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
+    from perfguard.cli.project import project_settings
     from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.refresh import Refresh
     from perfguard.judge.verdict import Outcome
@@ -87,9 +80,7 @@ def command(
     from perfguard.stores import STORES
     from perfguard.window import StepWindow
 
-    # Standard output is the script's.
-    shown_on = screen(quiet=quiet, verbose=verbose, err=True)
-    reports = report_files({"out": out, "json": json})
+    reports = report_files()
     settings = project_settings(time=time, baselines=baselines)
     script = Script(
         command=command,
@@ -109,11 +100,12 @@ def command(
         verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
     for file in reports:
         file.write(RunReport(verdicts=(verdict,), provenance=provenance(settings.root, os.environ)))
-    for line in (*_lines(verdict, shown_on), *run.notes, f"recording: {place}"):
-        echo(f"perfguard: {line}" if line else "", shown_on, err=True)
+    # Standard output is the script's.
+    for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
+        echo(f"perfguard: {line}" if line else "", err=True)
     if verdict.outcome is Outcome.INCONCLUSIVE:
         again = shlex.join(["perfguard", "run", "--update", *sys.argv[sys.argv.index("run") + 1 :]])
-        echo(f"perfguard: store this as the baseline with: {again}", shown_on, err=True)
+        echo(f"perfguard: store this as the baseline with: {again}", err=True)
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))
@@ -147,7 +139,7 @@ def _options(texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _lines(verdict: Verdict, shown_on: Screen) -> Iterator[str]:
+def _lines(verdict: Verdict) -> Iterator[str]:
     """Word the verdict: what is wrong or worse first, then what was measured; quiet, only what is not green."""
     from dataclasses import replace
 
@@ -156,6 +148,7 @@ def _lines(verdict: Verdict, shown_on: Screen) -> Iterator[str]:
     from perfguard.reports.names import printable
     from perfguard.reports.terminal import SHOWN_PER_CODE, change_lines, coverage_line, finding_lines, measurement_rows
 
+    shown_on = screen(err=True)
     word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
     yield f"{word} {printable(verdict.workload)}"
     most = None if shown_on.is_verbose else SHOWN_PER_CODE

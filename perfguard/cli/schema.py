@@ -1,13 +1,14 @@
-"""`perfguard schema list | show`: the catalogue of what perfguard knows."""
+"""`perfguard schema list | show` and `perfguard codes`: the catalogues of what perfguard knows."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
 from perfguard.cli import options
-from perfguard.cli.screen import echo_json, echo_plain
+from perfguard.cli.output import echo_json, echo_plain
 from perfguard.errors import UsageError, nearest
 
 
@@ -81,3 +82,28 @@ def show(name: str, as_json: bool) -> None:
         click.echo("")
         echo_plain(tabulate([*columns(one)], headers=("column", "type", "unit", "required", "meaning")))
         click.echo("" if one == found[-1] else "\n")
+
+
+@click.command(name="codes")
+@click.argument("names", nargs=-1, metavar="[CODE ...]")
+def codes(names: tuple[str, ...]) -> None:
+    """List the finding codes: headline, cause, fix.
+
+    With CODE (or a beginning, such as C1) only those. Codes of the project's own checks come last.
+    """
+    from perfguard.findings import Code, advice
+    from perfguard.settings import project_checks
+
+    beginnings = tuple(name.upper() for name in names)
+    own = {check.code: check.place for check in project_checks(Path.cwd())}
+    known = [*Code, *own]
+    for name in beginnings:
+        if not any(code.name.startswith(name) for code in known):
+            raise UsageError(f"There is no finding code {name!r}; {nearest(name, [code.name for code in known])}")
+    for code in known:
+        if not beginnings or code.name.startswith(beginnings):
+            echo_plain(f"{code.name} {code.value}")
+            echo_plain(f"     cause: {advice(code).cause}")
+            echo_plain(f"     fix:   {advice(code).fix}")
+            if code in own:
+                echo_plain(f"     check: {own[code]}")

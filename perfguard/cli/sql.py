@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli import options
-from perfguard.cli.exits import EXIT_NOTHING
-from perfguard.cli.screen import echo, echo_plain, screen
+from perfguard.cli.output import Exit, echo, echo_plain, refuse_clash, screen
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def command(
     form: str | None,
     output: Path | None,
     timeout_s: float,
-    verbose: bool,
 ) -> None:
     """Ask a profiler's output in SQL.
 
@@ -85,13 +83,13 @@ def command(
         bar.clear()
         if not found.cycles:
             echo_plain("perfguard: nothing here is known profiler output; look at: perfguard check", err=True)
-            sys.exit(EXIT_NOTHING)
+            sys.exit(Exit.NOTHING)
         if not found.is_whole:
             echo_plain(
                 "perfguard: not all of it could be read, so rows may be missing; look at: perfguard check", err=True
             )
         with _bounded_memory():
-            _write(found, _listing(found, table) if text is None else text, form, output, verbose=verbose)
+            _write(found, _listing(found, table) if text is None else text, form, output)
 
 
 def _format_of(output: Path | None) -> str:
@@ -103,7 +101,6 @@ def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recordin
     """Return what is to be read, each with its name."""
     from perfguard.artifacts.remote import local_path
     from perfguard.capture.replay import recordings_in, replay, replay_tree, trees_in
-    from perfguard.cli.output import refuse_clash
 
     path = local_path(directory)
     if path is None:
@@ -134,7 +131,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _write(found: OpenTables, query: str, form: str, output: Path | None, *, verbose: bool) -> None:
+def _write(found: OpenTables, query: str, form: str, output: Path | None) -> None:
     from perfguard.artifacts.readable import QueryError
     from perfguard.documents import write_atomically
     from perfguard.reports.rows import csv_lines, json_lines
@@ -145,7 +142,7 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None, *, ver
             return
         answer = found.tables.answer(query)
         if form == "table":
-            _show(answer, output, verbose=verbose)
+            _show(answer, output)
             return
         lines = (csv_lines if form == "csv" else json_lines)(answer.columns, answer.rows)
         if output is None:
@@ -158,14 +155,13 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None, *, ver
         raise UsageError("The rows are too large for the memory that there is; ask for fewer columns.") from None
 
 
-def _show(answer: Answer, output: Path | None, *, verbose: bool) -> None:
+def _show(answer: Answer, output: Path | None) -> None:
     from perfguard.documents import write_atomically
     from perfguard.reports.rows import table_text
 
     rows = list(islice(answer.rows, _SHOWN_ROWS))
     if output is None:
-        shown_on = screen(verbose=verbose)
-        echo(table_text(answer.columns, rows, shown_on), shown_on)
+        echo(table_text(answer.columns, rows, screen()))
     else:
         write_atomically(output, f"{table_text(answer.columns, rows)}\n")
     if next(answer.rows, None) is not None:

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 from perfguard.cli.project import open_project_history, project_settings
 from perfguard.errors import PerfguardError
+from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES
+from perfguard.judge.tolerance import is_like
+from perfguard.judge.trend import Trend, in_milliseconds, trend
+from perfguard.judge.weights import WORKLOAD_METRICS
+from perfguard.measure import METRICS
+from perfguard.measure.measurement import label, rank_of
+from perfguard.reports import RunReport
+from perfguard.settings import Settings
+from perfguard.stores.history import NoHistoryError
+from perfguard.stores.history.entry import instant, rules_of
 
 if TYPE_CHECKING:
-    from perfguard.judge.trend import Trend
-    from perfguard.reports import RunReport
-    from perfguard.settings import Settings
     from perfguard.stores.history.archive import History, Run
     from perfguard.stores.history.series import RecordedSeries
 
@@ -40,8 +47,6 @@ def with_trends(report: RunReport, place: str | None) -> RunReport:
     Without `place`, a history that does not exist yet is passed over, and one that cannot be read is a remark of the report.
     Raises `UsageError` and `StoreError` for a named one.
     """
-    from perfguard.stores.history import NoHistoryError
-
     settings = project_settings()
     try:
         return replace(report, trends=tuple(_trends_of(report, place, settings)))
@@ -58,8 +63,6 @@ def _trends_of(report: RunReport, place: str | None, settings: Settings) -> list
 
     They use the runs of its branch, or all runs where the branch has none, up to the report's own.
     """
-    from perfguard.stores.history.entry import instant
-
     history = open_project_history(place)
     own = report.provenance.committed_at or report.provenance.finished_at
     last = instant(own, where="the report") if own else None
@@ -81,9 +84,6 @@ def _whole_trends(found: Sequence[RecordedSeries], settings: Settings) -> list[T
     The cost is compared over time because a machine is not equally fast in every run; it is shown in ms by the time that the
     newest run measured.
     """
-    from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES
-    from perfguard.judge.trend import in_milliseconds
-
     known = {(_origin(one), one.series.metric): one.series for one in found if not one.series.subject}
     trends = []
     for recorded in found:
@@ -106,10 +106,6 @@ def _origin(recorded: RecordedSeries) -> tuple[str, str, str]:
 
 
 def _trend(recorded: RecordedSeries, settings: Settings) -> Trend:
-    from perfguard.judge.trend import trend
-    from perfguard.measure import METRICS
-    from perfguard.stores.history.entry import rules_of
-
     policy = replace(settings.policy, marker=rules_of(recorded.tolerance), backend=recorded.backend)
     metric = METRICS.get(recorded.series.metric)
     tolerance = None if metric is None else policy.tolerance(metric, recorded.series.subject)
@@ -118,17 +114,10 @@ def _trend(recorded: RecordedSeries, settings: Settings) -> Trend:
 
 def _matches_workload(glob: str, workload: str) -> bool:
     """Whether a glob matches a workload's whole id, or its last parts (`test_mlp`, `test_torch.py::*`)."""
-    from perfguard.judge.tolerance import is_like
-
     return any(is_like(workload, f"{before}{glob}") for before in ("", "*::", "*/"))
 
 
 def _is_selected(metric: str, subject: str, globs: Sequence[str]) -> bool:
-    from perfguard.judge.step_time import FRESH_TIME
-    from perfguard.judge.tolerance import is_like
-    from perfguard.judge.weights import WORKLOAD_METRICS
-    from perfguard.measure.measurement import label, rank_of
-
     if not globs:
         if metric == FRESH_TIME and not subject:
             # Shows the cost of a step in ms.
@@ -140,12 +129,11 @@ def _is_selected(metric: str, subject: str, globs: Sequence[str]) -> bool:
 
 def runs_since(runs: Sequence[Run], since: str | None) -> Sequence[Run]:
     """Return the runs from a date, or from the run that `since` names, on. Raises `UsageError`."""
-    from perfguard.stores.history.archive import run_named
-    from perfguard.stores.history.entry import instant
-
     if since is None or not runs:
         return runs
     if re.match(r"\d{4}-\d\d", since) and all(run.facts.release != since for run in runs):
         at = instant(since, where="--since")
         return [run for run in runs if run.at >= at]
+    from perfguard.stores.history.archive import run_named
+
     return runs[runs.index(run_named(runs, since)) :]

@@ -14,9 +14,9 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -84,8 +84,8 @@ class Request:
         return self.tests[0].settings.threads
 
 
-def request_for(config: pytest.Config, tests: Sequence[TimedTest], place: Path) -> Request:
-    """Return the request for a process that runs tests as this run of pytest does, with its files in `place`."""
+def write_request(config: pytest.Config, tests: Sequence[TimedTest], place: Path) -> Request:
+    """Write `place`/request, for a process that runs tests as this run of pytest does, and return it."""
     options = {name: value for name, value in vars(config.option).items() if _travels(name, value)}
     ini = [*(options.get("override_ini") or [])]
     if _has_cache(config):
@@ -99,7 +99,7 @@ def request_for(config: pytest.Config, tests: Sequence[TimedTest], place: Path) 
         "benchmark_disable": True,
         "pythonwarnings": [*(options.get("pythonwarnings") or []), IMPORTED_BEFORE],
     }
-    return Request(
+    request = Request(
         tests=tuple(tests),
         rootdir=str(config.rootpath),
         inifile=str(config.inipath) if config.inipath else None,
@@ -108,6 +108,8 @@ def request_for(config: pytest.Config, tests: Sequence[TimedTest], place: Path) 
         plugins=tuple(config.option.plugins or ()),
         place=str(place),
     )
+    (place / "request").write_bytes(pickle.dumps(request))
+    return request
 
 
 def _has_cache(config: pytest.Config) -> bool:
@@ -131,8 +133,7 @@ def _travels(name: str, value: object) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
+class LogEntry(NamedTuple):
     """One line of the log of a controlled process."""
 
     #: "begun", "timing", "timed", "ended"
@@ -148,7 +149,7 @@ def read_log(place: Path) -> list[LogEntry]:
         text = (place / "log").read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [LogEntry(**json.loads(line)) for line in text.split("\n")[:-1]]
+    return [LogEntry(*json.loads(line)) for line in text.split("\n")[:-1]]
 
 
 def main(path: str) -> None:
@@ -164,8 +165,7 @@ def main(path: str) -> None:
 
 def read_request(path: str) -> Request:
     """Read a pickled request."""
-    with open(path, "rb") as stream:
-        request: Request = pickle.load(stream)
+    request: Request = pickle.loads(Path(path).read_bytes())
     return request
 
 
@@ -298,7 +298,7 @@ class Round(Controlled):
 
     def _write(self, entry: LogEntry) -> None:
         self._end_if_forked()
-        os.write(self._log, json.dumps(asdict(entry)).encode() + b"\n")
+        os.write(self._log, json.dumps(entry).encode() + b"\n")
 
     def _end_if_forked(self) -> None:
         """End a child that a test forked: it would time the same tests as this process."""

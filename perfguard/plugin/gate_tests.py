@@ -8,7 +8,7 @@ test that replaces perfguard's own functions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ _NAMED = 10
 _COLLECTED_AS = pytest.StashKey[str]()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class GateTest:
     """The state of one test that uses the gate."""
 
@@ -38,15 +38,12 @@ class GateTest:
     #: Whether it has a verdict or ended by itself; false if the run was stopped before.
     is_reached: bool = False
 
-    def joined(self, other: GateTest) -> GateTest:
-        """Merge the states of the same test in two processes."""
-        return replace(
-            self,
-            red=(*self.red, *other.red),
-            marker=self.marker or other.marker,
-            was_red=self.was_red or other.was_red,
-            is_reached=self.is_reached or other.is_reached,
-        )
+    def merge(self, other: GateTest) -> None:
+        """Add the state of the same test in another process."""
+        self.red = (*self.red, *other.red)
+        self.marker = self.marker or other.marker
+        self.was_red |= other.was_red
+        self.is_reached |= other.is_reached
 
 
 class GateTests:
@@ -86,21 +83,21 @@ class GateTests:
             return
         if (test := self._tests.get(item.nodeid)) is None:
             return
-        marker = test.marker
+        test.is_reached = True
         if not test.red and isinstance(error, (pytest.skip.Exception, pytest.xfail.Exception)):
-            marker = _marker_that_skips(item)
-        self._tests[item.nodeid] = replace(test, is_reached=True, marker=marker)
+            test.marker = _marker_that_skips(item)
 
     def _note(self, item: pytest.Item, red: str) -> None:
-        test = replace(self._tests.get(item.nodeid, GateTest(nodeid=item.nodeid)), is_reached=True)
+        test = self._tests.setdefault(item.nodeid, GateTest(nodeid=item.nodeid))
+        test.is_reached = True
         if item.nodeid in self._fresh:
             self._fresh.discard(item.nodeid)
-            test = replace(test, red=(), marker="", was_red=test.was_red or bool(test.red))
+            test.was_red |= bool(test.red)
+            test.red, test.marker = (), ""
         if red:
             # A marker that the test adds after its first red verdict does not count.
-            marker = test.marker if test.red else _marker_that_expects_failure(item)
-            test = replace(test, red=(*test.red, red), marker=marker)
-        self._tests[item.nodeid] = test
+            test.marker = test.marker if test.red else _marker_that_expects_failure(item)
+            test.red = (*test.red, red)
 
     # -- from a worker of pytest-xdist to the controller ---------------------------------------------------------------
 
@@ -112,8 +109,8 @@ class GateTests:
         """Add the tests of another process."""
         for document in documents:
             test = GateTest(**document)
-            known = self._tests.get(test.nodeid)
-            self._tests[test.nodeid] = test if known is None else known.joined(test)
+            if (known := self._tests.setdefault(test.nodeid, test)) is not test:
+                known.merge(test)
 
     # -- what they come to ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import sys
 import tempfile
 import time
@@ -23,7 +22,7 @@ import pytest
 from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.controlled import controlled_environment
 from perfguard.capture.interpreter import interpreter_flags
-from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, request_for
+from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, write_request
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing
 
@@ -171,8 +170,7 @@ class Rounds:
         """Run tests in a fresh process; an error is in the result."""
         with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
             files = Path(directory)
-            request = request_for(self._config, tests, files)
-            (files / "request").write_bytes(pickle.dumps(request))
+            request = write_request(self._config, tests, files)
             environment = controlled_environment(os.environ, threads=request.threads)
             environment = {name: value for name, value in environment.items() if not name.startswith(STAYS_BEHIND)}
             self._show(number, tests[0].nodeid, place + 1, of)

@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -289,24 +290,25 @@ class GateSession:
             return
         if runs_no_test(self.config) or self._is_refused:
             return
-        try:
+        with self._noting_problems():
             collected, verdicts = self.judging.collected, self.judging.verdicts
             self._unused = collected.unused(verdicts, self.judging.passed) if session.testscollected else ()
             self._moves = collected.moves(self._unused, verdicts)
             self._uncollected = collected.uncollected()
-        except PerfguardError as error:
-            self.judging.problems.append(str(error))
         for file in self._files:
-            try:
+            with self._noting_problems():
                 file.write(self._report())
                 self._written.append(file.path)
-            except PerfguardError as error:
-                self.judging.problems.append(str(error))
         if page := github_summary():
-            try:
+            with self._noting_problems():
                 append_github_summary(page, self._report())
-            except PerfguardError as error:
-                self.judging.problems.append(str(error))
+
+    @contextmanager
+    def _noting_problems(self) -> Iterator[None]:
+        try:
+            yield
+        except PerfguardError as error:
+            self.judging.problems.append(str(error))
 
     def _reasons_to_fail(self) -> Iterator[str]:
         if (unused := self._unused_to_fail()) and self.judging.update is not Update.ALL:

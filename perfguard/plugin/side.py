@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import random
 import sys
 import threading
@@ -33,8 +32,8 @@ from perfguard.plugin.controlled import (
     Request,
     TimedTest,
     read_request,
-    request_for,
     run_tests,
+    write_request,
 )
 from perfguard.plugin.gate_tests import is_gate_test
 from perfguard.plugin.place import Place, strangers
@@ -137,8 +136,7 @@ class Recorder(Reasons):
             place = self.directory / str(len(self.timed))
             place.mkdir(parents=True)
             test = TimedTest(nodeid=item.nodeid, settings=settings, workloads=frozenset({workload}))
-            request = request_for(session.config, [test], place)
-            (place / "request").write_bytes(pickle.dumps(request))
+            write_request(session.config, [test], place)
             self.timed[workload] = {
                 "request": str(place / "request"),
                 "threads": settings.threads,

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.cli.bar import Bar
+from perfguard.screen import Screen
 from perfguard.testing import generate
 from tests.cli import RECORDINGS, run
 from tests.runs import several_runs
@@ -128,7 +129,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch):
     found = Terminal()
-    monkeypatch.setattr("perfguard.cli.bar.time.monotonic", lambda: found.now)
+    monkeypatch.setattr("tqdm.std.time", lambda: found.now)
     return found
 
 
@@ -149,7 +150,8 @@ def test_the_bar_shows_bytes_once_it_takes_two_seconds(terminal, monkeypatch):
 def test_there_is_no_bar_where_nobody_sees_it_or_wants_it(terminal, monkeypatch, is_there, is_wanted):
     terminal.is_there = is_there
     monkeypatch.setattr(sys, "stderr", terminal)
-    with Bar(is_wanted=is_wanted) as bar:
+    monkeypatch.setattr("perfguard.cli.bar.screen", lambda: Screen(verbosity=0 if is_wanted else -1))
+    with Bar() as bar:
         bar.begin(10)
         terminal.now += 60
         bar.report(5)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import perfguard
-from perfguard.cli.exits import exit_code
+from perfguard.cli.output import exit_code
 from perfguard.judge.verdict import Outcome
 from tests.cli import RECORDINGS, TORCH, report_file, run, stored
 

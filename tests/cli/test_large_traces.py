@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.cli.exits import EXIT_INVALID as INVALID
+from perfguard.cli.output import Exit
 from tests.benchmarks.reading import scaling
 
 from .test_hostile import check
@@ -68,18 +68,18 @@ def with_an_event_of(size: int, text: bytes) -> bytes:
     [
         pytest.param(lambda text: text, False, 0, "PASSED", PEAK_MIB, id="nothing"),
         pytest.param(
-            lambda text: text[:23_456_789], False, INVALID, "in the middle of an event at byte 23456789", PEAK_MIB,
+            lambda text: text[:23_456_789], False, Exit.INVALID, "in the middle of an event at byte 23456789", PEAK_MIB,
             id="cut off",
         ),
         pytest.param(
-            lambda text: text + text, False, INVALID, "a second document begins at byte", PEAK_MIB, id="two documents"
+            lambda text: text + text, False, Exit.INVALID, "a second document begins at byte", PEAK_MIB, id="two documents"
         ),
         pytest.param(
             lambda text: with_an_event_of(50_000_000, text), False, 0, "PASSED", PEAK_OF_A_LONG_EVENT_MIB,
             id="an event of 50 MB",
         ),
         pytest.param(
-            lambda text: text.replace(b'"ph"', b'"pf"', 1), False, INVALID, "S103", PEAK_MIB, id="an unknown key"
+            lambda text: text.replace(b'"ph"', b'"pf"', 1), False, Exit.INVALID, "S103", PEAK_MIB, id="an unknown key"
         ),
         pytest.param(lambda text: gzip.compress(text, 1), True, 0, "PASSED", PEAK_MIB, id="gzip"),
         pytest.param(
@@ -87,11 +87,11 @@ def with_an_event_of(size: int, text: bytes) -> bytes:
             True, 0, "PASSED", PEAK_MIB, id="gzip of many members",
         ),
         pytest.param(
-            lambda text: gzip.compress(text, 1)[:-8] + bytes(8), True, INVALID, "CRC check failed", PEAK_MIB,
+            lambda text: gzip.compress(text, 1)[:-8] + bytes(8), True, Exit.INVALID, "CRC check failed", PEAK_MIB,
             id="gzip with a bad trailer",
         ),
         pytest.param(
-            lambda text: gzip.compress(text, 1)[:1_000_000], True, INVALID, "it is not whole gzip", PEAK_MIB,
+            lambda text: gzip.compress(text, 1)[:1_000_000], True, Exit.INVALID, "it is not whole gzip", PEAK_MIB,
             id="gzip that is cut off",
         ),
     ],
