@@ -12,12 +12,7 @@ from perfguard.testing.ascend_operators import (
     COMPUTE_STREAM,
     FIRST_CONNECTION,
     NO_ID,
-    call_stack,
     calls,
-    collective_name,
-    kernel_name,
-    torch_shapes,
-    torch_types,
 )
 from perfguard.testing.ascend_steps import overlap
 from perfguard.testing.formats import (
@@ -132,11 +127,11 @@ def _work(output: Output, *, strings: bool) -> Iterator[_Span]:
         args |= {"Batch Id": 0, "Subtask Id": NO_ID, "connection_id": number}
         if strings:
             args["mindspore_op"] = _launch_name(kernel)
-        yield kernel_name(kernel), _HARDWARE, COMPUTE_STREAM, kernel.start_ns, kernel.duration_ns, args
+        yield kernel.name, _HARDWARE, COMPUTE_STREAM, kernel.start_ns, kernel.duration_ns, args
     for number, one in enumerate(rank.collectives, start=FIRST_CONNECTION + len(rank.kernels)):
         args = {"connection_id": number, "model id": NO_ID, "data_type": "FP32", "alg_type": "MESH-RING"}
         args["count"] = one.elements
-        yield collective_name(output.truth, one), _HCCL, 0, one.start_ns, one.duration_ns, args
+        yield output.truth.name_of(one), _HCCL, 0, one.start_ns, one.duration_ns, args
         at = one.start_ns
         for link in one.links:
             length = min(link.duration_ns, one.transit_ns // len(one.links))
@@ -218,9 +213,9 @@ def _operation(output: Output, one: HostOperation) -> Event:
     args: Event = {"Sequence number": -1 if one.sequence is None else one.sequence}
     args["Fwd thread id"] = 1 if one.is_backward else 0
     if output.on["shapes"] and one.operator is not None:
-        args |= {"Input Dims": torch_shapes(one), "Input type": torch_types(one.operator)}
+        args |= {"Input Dims": one.input_shapes, "Input type": one.input_types}
     if output.on["stack"] and not one.is_backward:
-        args["Call stack"] = call_stack(one)
+        args["Call stack"] = one.call_stack
     return _host_event(output.rank, one.name, output.rank.pid, one.start_ns, one.end_ns, "cpu_op", args)
 
 

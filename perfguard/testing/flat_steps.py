@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from perfguard.testing.ascend_steps import ALONE, overlap
 from perfguard.testing.formats import Files, Row, csv_bytes, json_bytes, plain_csv
-from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, Truth, of_step
+from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, Truth, of_step, summed
 
 STREAM = 519
 
@@ -108,11 +108,7 @@ def communication_costs(output: Output) -> bytes:
     steps["-"] = found[-1] if output.since_2_1 else _mean_costs(found)
     rows: list[Row] = []
     for name, costs in steps.items():
-        links: _Links = {}
-        for cost in costs.values():
-            for link, part in cost.links.items():
-                entry = links.setdefault(link, [0.0, 0.0])
-                entry[0], entry[1] = entry[0] + part[0], entry[1] + part[1]
+        links = summed(item for cost in costs.values() for item in cost.links.items())
         time, wait = sum(cost.time for cost in costs.values()), sum(cost.wait for cost in costs.values())
         by_operator = {key: [name, cost.time, cost.wait, _by_transport(cost.links)] for key, cost in costs.items()}
         rows.append((name, time, wait, json.dumps(_by_transport(links)), json.dumps(by_operator)))
@@ -209,7 +205,7 @@ def _operations(operator: Operator) -> int:
 
 
 def flops_files(output: Output) -> Files:
-    """Write the files of floating point operations; what a cube core computes has other columns than a vector core's."""
+    """Write the files of floating point operations; cube and vector cores have their own columns."""
     if output.before_2_0:
         return _flops_of_1(output)
     rows: list[Row] = []
