@@ -6,28 +6,20 @@ Tables and columns: real databases of torch_npu level 1 (msinsight test data). M
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+from perfguard.testing import ascend_memory as memory
 from perfguard.testing.ascend_communication import (
     bandwidth_info,
     by_kind,
     collectives_by_step,
     matrix_entries,
     time_info,
-)
-from perfguard.testing.ascend_memory import (
-    MODULES,
-    POOL_RESERVED,
-    PROCESS_RESERVED,
-    READING_NS,
-    STREAM_POINTER,
-    block_totals,
-    memory_rows,
 )
 from perfguard.testing.ascend_operators import (
     COMPUTE_STREAM,
@@ -38,7 +30,7 @@ from perfguard.testing.ascend_operators import (
 from perfguard.testing.ascend_steps import database_step_rows
 from perfguard.testing.formats import Row
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Collective, Kernel, Link, Output, shape_text
+from perfguard.testing.truth import Collective, Link, Output, shape_text
 
 #: Ids of the framework's own strings begin far above CANN's.
 _FRAMEWORK_STRINGS = 1 << 28
@@ -47,7 +39,7 @@ _API_TYPES = {5000: "runtime", 5500: "hccl", 10000: "node", 15000: "model", 2000
 
 _ENUMS = {
     "ENUM_API_TYPE": _API_TYPES,
-    "ENUM_MODULE": dict(enumerate(MODULES)),
+    "ENUM_MODULE": dict(enumerate(memory.MODULES)),
     "ENUM_HCCL_DATA_TYPE": {0: "INT8", 1: "INT16", 2: "INT32", 3: "FP16", 4: "FP32"},
     "ENUM_HCCL_LINK_TYPE": {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 3: "ROCE"},
     "ENUM_HCCL_TRANSPORT_TYPE": {0: "SDMA", 1: "RDMA", 2: "LOCAL"},
@@ -97,19 +89,14 @@ def cluster_database(rows: list[list[object]]) -> bytes:
 def _database(tables: _Tables) -> bytes:
     statements = Path(__file__).with_name("databases.sql").read_text().splitlines()
     created = {statement.split()[2]: statement for statement in statements}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "one.db"
-        connection = sqlite3.connect(path)
-        try:
-            with connection:
-                for name, rows in tables.items():
-                    statement = created.get(name, f"CREATE TABLE {name} (id INTEGER PRIMARY KEY,name TEXT)")
-                    connection.execute(statement)
-                    marks = ",".join("?" for _ in statement.split(","))
-                    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-        finally:
-            connection.close()
-        return path.read_bytes()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        with connection:
+            for name, rows in tables.items():
+                statement = created.get(name, f"CREATE TABLE {name} (id INTEGER PRIMARY KEY,name TEXT)")
+                connection.execute(statement)
+                marks = ",".join("?" for _ in statement.split(","))
+                connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        return connection.serialize()
 
 
 def _device_tables(output: Output, strings: _Strings) -> _Tables:
@@ -135,12 +122,12 @@ def _device_tables(output: Output, strings: _Strings) -> _Tables:
         )
         for i, call in enumerate(calls(rank))
     ]
-    readings = range(rank.start_ns, rank.end_ns, READING_NS)
-    tables["NPU_MEM"] = [(strings["app"], 0, PROCESS_RESERVED, at, number) for at in readings]
+    readings = range(rank.start_ns, rank.end_ns, memory.READING_NS)
+    tables["NPU_MEM"] = [(strings["app"], 0, memory.PROCESS_RESERVED, at, number) for at in readings]
     tables["NPU_MODULE_MEM"] = [
-        (module, rank.start_ns + READING_NS * reading, 1_048_576 * module, number)
+        (module, rank.start_ns + memory.READING_NS * reading, 1_048_576 * module, number)
         for reading in range(4)
-        for module in range(len(MODULES))
+        for module in range(len(memory.MODULES))
     ]
     tables["AICORE_FREQ"] = [(number, at, 1800) for at in (rank.start_ns, rank.end_ns)]
     return tables
@@ -161,9 +148,13 @@ def _tasks(output: Output, strings: _Strings) -> _Tables:
         kind = strings["KERNEL_AICORE" if one.operator.is_cube else "KERNEL_AIVEC"]
         where = (kind, NO_ID, COMPUTE_STREAM, one.task, NO_ID)
         tasks.append((one.start_ns, one.end_ns, rank.number, FIRST_CONNECTION + i, i, rank.pid, *where))
-        computing.append(_kernel_row(one, i, strings))
+        operator = one.operator
+        texts = [operator.kind.core, operator.type, "ND", "FLOAT", operator.input_shapes, "ND", "FLOAT"]
+        texts = [one.name, *texts, shape_text(operator.output), "N/A"]
+        name, *kinds = (strings[text] for text in texts)
+        computing.append((name, i, 32, 0, *kinds))
     for i, collective in enumerate(rank.collectives, start=len(rank.kernels)):
-        texts = (output.truth.name_of(collective), output.truth.group, "MESH-RING", f"hcom_{collective.type}_")
+        texts = [output.truth.name_of(collective), output.truth.group, "MESH-RING", f"hcom_{collective.type}_"]
         name, group, algorithm, kind = (strings[text] for text in texts)
         times, connection = (collective.start_ns, collective.end_ns), FIRST_CONNECTION + i
         counts = (0, 0, 4, algorithm, collective.elements, kind)
@@ -186,14 +177,6 @@ def _link_times(one: Collective, link: Link) -> tuple[int, int]:
         return one.start_ns, one.end_ns
     length = min(link.duration_ns, one.duration_ns)
     return (one.end_ns - length, one.end_ns) if link is one.links[-1] else (one.start_ns, one.start_ns + length)
-
-
-def _kernel_row(one: Kernel, number: int, strings: _Strings) -> Row:
-    operator = one.operator
-    texts = (operator.kind.core, operator.type, "ND", "FLOAT", operator.input_shapes, "ND", "FLOAT")
-    name = strings[one.name]
-    ids = [strings[text] for text in (*texts, shape_text(operator.output), "N/A")]
-    return (name, number, 32, 0, *ids)
 
 
 def _torch_operations(output: Output, words: _Strings) -> _Tables:
@@ -225,19 +208,19 @@ def _operation_row(one: HostOperation, number: int, thread: int, chain: int | No
 
 def _torch_memory(output: Output, words: _Strings) -> _Tables:
     records: list[Row] = []
-    for one in memory_rows(output.rank, mindspore=False):
+    for one in memory.memory_rows(output.rank, mindspore=False):
         if one.allocated is not None:
-            stream = None if one.active is None else STREAM_POINTER
+            stream = None if one.active is None else memory.STREAM_POINTER
             records.append((words[one.component], *one[1:], stream, output.number))
     blocks: list[Row] = []
-    for block, at_start, at_end in block_totals(output.rank):
+    for block, at_start, at_end in memory.block_totals(output.rank):
         end = block.end_ns
-        length, reserved = (None, None) if end is None else (end - block.start_ns, POOL_RESERVED)
+        length, reserved = (None, None) if end is None else (end - block.start_ns, memory.POOL_RESERVED)
         after = None if end is None else at_end
-        totals = (at_start, POOL_RESERVED, at_start, after, reserved, after)
+        totals = (at_start, memory.POOL_RESERVED, at_start, after, reserved, after)
         times = (block.start_ns, end, end, length, length)
         name = words[block.operator.kind.torch]
-        blocks.append((name, block.size, *times, *totals, STREAM_POINTER, output.number))
+        blocks.append((name, block.size, *times, *totals, memory.STREAM_POINTER, output.number))
     return {"MEMORY_RECORD": records, "OP_MEMORY": blocks}
 
 

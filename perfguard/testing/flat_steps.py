@@ -170,7 +170,7 @@ def cluster_file(output: Output) -> Files:
         ticks = [
             (one.forward - one.start, one.backward - one.forward, one.end - one.backward) for one in _step_points(rank)
         ]
-        return {_cluster_name(output, "data"): plain_csv("iteration_interval, fp_and_bp, tail", ticks, separator=", ")}
+        return _cluster_table(output, "data", plain_csv("iteration_interval, fp_and_bp, tail", ticks, separator=", "))
     receives = tuple(one for one in rank.collectives if one.type == "receive")
     lanes = overlap(rank)
     waits = overlap(replace(rank, collectives=receives))[ALONE]
@@ -184,14 +184,14 @@ def cluster_file(output: Output) -> Files:
         rows.append([round(part, 4) for part in (parts if stages > 1 else parts[:2])])
     header = f"{'computation' if output.before_2_0 else 'computation_time'},communication_alone_time"
     if stages == 1:
-        return {_cluster_name(output, "model"): plain_csv(header, rows)}
+        return _cluster_table(output, "model", plain_csv(header, rows))
     header += ",stage_time,receive_alone_time,collective_communication_alone_time"
-    return {_cluster_name(output, "pipeline"): plain_csv(header, rows)}
+    return _cluster_table(output, "pipeline", plain_csv(header, rows))
 
 
-def _cluster_name(output: Output, mode: str) -> str:
+def _cluster_table(output: Output, mode: str, table: bytes) -> Files:
     truth = output.truth
-    return f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{output.number}.csv"
+    return {f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{output.number}.csv": table}
 
 
 # --- floating point operations
