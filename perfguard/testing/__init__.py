@@ -1,8 +1,7 @@
-"""Profiler output to test with: whole directories, in the formats the profilers document, that keep every promise.
+"""Profiler output to test with: whole directories, in the formats that the profilers document, valid and consistent.
 
-Who writes a reader for these files rarely has an Ascend device at hand, and a file typed by hand has the format its
-author believes in. Here a run is drawn from a seed, and the files are its projections: what two of them say about the
-same thing agrees to the last digit.
+Readers of these files are often written without an Ascend device. Here a run is drawn from a seed, and every file is
+derived from it: two files that state the same fact agree to the last digit.
 
     from perfguard.testing import generate
 
@@ -16,14 +15,14 @@ With hypothesis (`pip install perfguard[testing]`), any directory of a layout, i
     from perfguard.testing import directories
 
     @given(directories("ms-2.5+"))
-    def test_my_reader_stands_them_all(tree):
+    def test_my_reader_accepts_any_directory(tree):
         with tempfile.TemporaryDirectory() as folder:
             my_reader(tree.write(Path(folder)))
 
-A `Tree` also says what is true of it (`layout`, `ranks`, `steps`, `conditions`), which is what a reader has to find.
+A `Tree` also states what a reader has to find: `layout`, `ranks`, `steps`, `conditions`.
 
-Versions rename columns, devices have other counters, runs go over a network: those are variants, `variants_of("pt-npu")`
-names them, and `generate("pt-npu", variant="2023")` writes one.
+Other versions, device counters and networks are variants: `variants_of("pt-npu")` names them, and
+`generate("pt-npu", variant="2023")` writes one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perfguard.errors import UsageError
-from perfguard.testing.generation import LAYOUTS, Tree, conditions_of, generate, variants_of
+from perfguard.testing.generation import (
+    LAYOUTS,
+    Layout,
+    Tree,
+    conditions_of,
+    generate,
+    known_layout,
+    variants_of,
+)
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -52,8 +59,8 @@ def directories(
     """Return a hypothesis strategy of directories: of one layout, or of all.
 
     `ranks`, `steps` and `operators` are a number, or the numbers to choose from; `conditions` are held fixed where the
-    layout knows them, all others are drawn. So is the variant unless one is named; `""` is none of them. Raises
-    `UsageError` when hypothesis is missing, and where no layout or variant has that name.
+    layout knows them, all others are drawn. The variant is drawn as well unless one is named; `""` selects none. Raises
+    `UsageError` if hypothesis is missing, and for an unknown layout or variant.
     """
     try:
         from hypothesis import strategies as st
@@ -68,17 +75,18 @@ def directories(
     ]
     if not names:
         raise UsageError(f"No layout has a variant {variant!r}; variants_of names those of a layout.")
+    sizes = {"ranks": ranks, "steps": steps, "operators": operators}
 
     def tree(draw: Callable[[SearchStrategy[Any]], Any]) -> Tree:
         name = draw(st.sampled_from(names))
         drawn = draw(st.sampled_from(["", *LAYOUTS[name].variants])) if variant is None else variant
-        on = _conditions(draw, name, drawn, conditions or {})
-        sizes = {"ranks": ranks, "steps": steps, "operators": operators}
+        known, other = known_layout(name, drawn)
+        on = _conditions(draw, known, {**(conditions or {}), **other.conditions})
         return generate(
             name,
             seed=draw(st.integers(0, 2**32 - 1)),
             **{key: size if isinstance(size, int) else draw(st.sampled_from([*size])) for key, size in sizes.items()},
-            cycles=draw(st.integers(1, 2)) if LAYOUTS[_inner(name, drawn)].repeats else 1,
+            cycles=draw(st.integers(1, 2)) if known.repeats else 1,
             conditions=on,
             variant=drawn,
         )
@@ -86,21 +94,14 @@ def directories(
     return st.composite(tree)()
 
 
-def _inner(name: str, variant: str) -> str:
-    """Return the layout whose conditions and files a variant has."""
-    return (LAYOUTS[name].variants[variant].inner if variant else "") or name
-
-
 def _conditions(
-    draw: Callable[[SearchStrategy[Any]], Any], name: str, variant: str, requested: Mapping[str, bool]
+    draw: Callable[[SearchStrategy[Any]], Any], layout: Layout, fixed: Mapping[str, bool]
 ) -> dict[str, bool]:
     """Draw the conditions of a directory that are not fixed, and add what follows from them."""
     from hypothesis import strategies as st
 
-    layout = LAYOUTS[_inner(name, variant)]
-    fixed = {**requested, **(LAYOUTS[name].variants[variant].conditions if variant else {})}
     on = {key: fixed.get(key, draw(st.booleans())) for key in layout.conditions if key not in layout.forms}
-    # What is analysed can be read; a directory that was only collected has nothing to read.
+    # Analysed directories can be read; a directory that was only collected has nothing to read.
     if "analysed" in on and "analysed" not in fixed:
         on["analysed"] = True
     if layout.forms:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from perfguard.testing.ascend_operators import collective_name
 from perfguard.testing.formats import Files, json_bytes, us
-from perfguard.testing.truth import Collective, Link, Output, grouped, of_step
+from perfguard.testing.truth import Collective, Link, Output, grouped, of_step, summed
 
 #: Kinds of links that communication.json always lists.
 _TRANSPORTS = ("RDMA", "HCCS", "PCIE", "SDMA", "SIO")
@@ -69,12 +68,7 @@ def _ratio(part: float, whole: float) -> float:
 
 def _packets(links: Iterable[Link]) -> dict[str, list[float]]:
     """Return the distribution of packet sizes: size in MB, count and time in milliseconds."""
-    found: dict[str, list[float]] = {}
-    for link in links:
-        entry = found.setdefault(repr(link.packet_bytes / 1_000_000), [0, 0])
-        entry[0] += link.packets
-        entry[1] += link.duration_ns / 1_000_000
-    return found
+    return summed((repr(link.packet_bytes / 1_000_000), (link.packets, link.duration_ns / 1_000_000)) for link in links)
 
 
 def bandwidth_info(one: Collective, variant: str = "") -> dict[str, dict[str, Any]]:
@@ -100,36 +94,28 @@ def bandwidth_info(one: Collective, variant: str = "") -> dict[str, dict[str, An
 def with_total(output: Output, ones: list[Collective]) -> dict[str, object]:
     """Return the operations by name, and their sum as `Total Op Info`; nothing without operations."""
     document: dict[str, object] = {}
-    times = dict.fromkeys(list(time_info(ones[0]))[1:6], 0.0) if ones else {}
-    links: dict[str, dict[str, Any]] = {}
-    for one in ones:
-        info, bandwidth = time_info(one), bandwidth_info(one, output.variant)
+    infos = [(time_info(one), bandwidth_info(one, output.variant)) for one in ones]
+    for one, (info, bandwidth) in zip(ones, infos, strict=True):
         document[full_name(output, one)] = _entry(info, bandwidth)
-        times = {name: total + info[name] for name, total in times.items()}
-        for transport, part in bandwidth.items():
-            _add_link(links.setdefault(transport, {}), part)
     if ones:
+        times = {name: sum(info[name] for info, _ in infos) for name in list(infos[0][0])[1:6]}
+        links: dict[str, dict[str, Any]] = {}
+        for transport in infos[0][1]:
+            parts = [bandwidth[transport] for _, bandwidth in infos]
+            total = {name: sum(part[name] for part in parts) for name in ("Transit Time(ms)", "Transit Size(MB)")}
+            sizes = summed(item for part in parts for item in part["Size Distribution"].items())
+            links[transport] = {**total, "Size Distribution": sizes}
         document["Total Op Info"] = _entry(_with_ratios(times), links)
     return document
 
 
 def full_name(output: Output, one: Collective) -> str:
     """Return the name of one operation with its group."""
-    return f"{collective_name(output.truth, one)}@{output.truth.group}"
+    return f"{output.truth.name_of(one)}@{output.truth.group}"
 
 
 def _entry(times: dict[str, float], links: dict[str, dict[str, Any]]) -> dict[str, object]:
     return {"Communication Time Info": times, "Communication Bandwidth Info": links}
-
-
-def _add_link(total: dict[str, Any], part: dict[str, Any]) -> None:
-    for name in ("Transit Time(ms)", "Transit Size(MB)"):
-        total[name] = total.get(name, 0) + part[name]
-    sizes = total.setdefault("Size Distribution", {})
-    for size, (count, time) in part["Size Distribution"].items():
-        entry = sizes.setdefault(size, [0, 0])
-        entry[0] += count
-        entry[1] += time
 
 
 def _matrix(output: Output) -> bytes:
@@ -175,7 +161,7 @@ def matrix_entries(output: Output, ones: list[Collective]) -> Iterator[tuple[str
     """
     pairs = ((one, link) for one in ones for link in one.links)
     for (source, target), same in grouped(pairs, lambda pair: (pair[1].source, pair[1].target)).items():
-        entries = [(_link_entry([link]), collective_name(output.truth, one)) for one, link in same]
+        entries = [(_link_entry([link]), output.truth.name_of(one)) for one, link in same]
         entries.sort(key=lambda entry: -entry[0]["Bandwidth(GB/s)"])
         count, kind, name = len(entries), same[0][0].type.lower(), f"{source}-{target}"
         places = {"top1": 0, "middle": count // 2, "bottom1": count - 1}

@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perfguard.testing import ascend_memory, minddata
+from perfguard.testing import ascend_memory as memory
+from perfguard.testing import ascend_operators as operators
+from perfguard.testing import minddata
 from perfguard.testing.ascend_communication import by_kind, communication_files, matrix_entries, with_total
-from perfguard.testing.ascend_operators import (
-    METRICS,
-    api_statistic,
-    cann_csv,
-    kernel_details,
-    l2_cache,
-    metrics_of,
-    op_statistic,
-    operator_details,
-)
 from perfguard.testing.ascend_steps import step_trace_time, torch_step_rows
 from perfguard.testing.ascend_trace import trace_view
 from perfguard.testing.databases import cluster_database, communication_database, profiler_database
@@ -33,42 +25,55 @@ _LOCAL_NS = 8 * 3600 * 10**9
 
 def torch_cycle(output: Output) -> Files:
     """Write the directory of one rank and cycle of torch_npu."""
-    rank, on = output.rank, output.on
+    rank = output.rank
     name = f"{output.truth.host}_{rank.pid}_{stamp(rank.start_ns + _LOCAL_NS)}_ascend_pt"
     suffix = f"_{rank.number}" if output.is_distributed else ""
     files = {f"profiler_info{suffix}.json": _torch_info(output), **_raw(output)}
     if output.variant != "2023":
         files |= {"profiler_metadata.json": _torch_metadata(output), **log_file(output, "torch", name)}
-    made: Files = {}
-    if on["analysed"] and on["text"]:
-        made |= _torch_text(output)
-    if on["analysed"] and on["db"]:
-        made[f"ascend_pytorch_profiler{suffix}.db"] = profiler_database(output)
+    return below(name, files | _exports(output, f"ascend_pytorch_profiler{suffix}.db", "analysis.db"))
+
+
+def _exports(output: Output, database: str, communication: str) -> Files:
+    """Write the folder of what the analysis makes: text files, and databases under these names."""
+    files: Files = {}
+    if output.on["analysed"] and output.on["text"]:
+        files |= _text_files(output)
+    if output.on["analysed"] and output.on["db"]:
+        files[database] = profiler_database(output)
         if output.is_distributed:
-            made["analysis.db"] = communication_database(output)
-    return below(name, {**files, **below("ASCEND_PROFILER_OUTPUT", made)})
+            files[communication] = communication_database(output)
+    return below("ASCEND_PROFILER_OUTPUT", files)
 
 
-def _torch_text(output: Output) -> Files:
-    on, is_recent = output.on, output.variant != "2023"
-    files = {
-        "kernel_details.csv": kernel_details(output),
-        "operator_details.csv": operator_details(output),
-        "step_trace_time.csv": step_trace_time(output),
-        **ascend_memory.bus_counters(output),
+def _text_files(output: Output) -> Files:
+    """Write the text files that a level, the options and the version of a framework have."""
+    on, is_mindspore, is_recent = output.on, bool(output.version), output.variant != "2023"
+    has_statistics = is_mindspore or (output.level > 0 and is_recent)
+    writers: dict[str, tuple[bool, Callable[[Output], bytes]]] = {
+        "kernel_details.csv": (True, operators.kernel_details),
+        "step_trace_time.csv": (True, step_trace_time),
+        "trace_view.json": (is_recent, trace_view),
+        "operator_details.csv": (on["shapes"] or not is_mindspore, operators.operator_details),
+        "op_statistic.csv": (has_statistics, operators.op_statistic),
+        "api_statistic.csv": (has_statistics, operators.api_statistic),
+        "task_time.csv": (not has_statistics and is_recent, memory.task_time),
+        "soc_pmu.csv": (on["l2_cache"] and not is_mindspore, memory.soc_pmu),
+        "l2_cache.csv": (on["l2_cache"], operators.l2_cache),
+        "memory_record.csv": (on["memory"], memory.memory_record),
+        "operator_memory.csv": (on["memory"], memory.operator_memory),
+        "npu_module_mem.csv": (on["memory"], memory.npu_module_mem),
+        "static_op_mem.csv": (on["memory"] and is_mindspore, memory.static_op_mem),
+        "hbm.csv": (is_mindspore, memory.memory_bandwidth),
+        "dataset.csv": (is_mindspore, _dataset),
+        "data_preprocess.csv": (output.level == 2 and on.get("aicpu", False), _data_preprocess),
     }
-    if is_recent:
-        files["trace_view.json"] = trace_view(output)
-    if output.level == 0 and is_recent:
-        files["task_time.csv"] = ascend_memory.task_time(output)
-    if on["l2_cache"]:
-        files |= {"soc_pmu.csv": ascend_memory.soc_pmu(output), "l2_cache.csv": l2_cache(output)}
-    if on["memory"]:
-        files |= ascend_memory.memory_files(output)
-    if output.level and is_recent:
-        files |= {"api_statistic.csv": api_statistic(output), "op_statistic.csv": op_statistic(output)}
+    files = {name: write(output) for name, (is_written, write) in writers.items() if is_written}
+    files |= memory.bus_counters(output)
     if output.level and output.is_distributed:
         files |= communication_files(output)
+    if on.get("data_process"):
+        files |= minddata.analysed(output)
     return files
 
 
@@ -91,7 +96,7 @@ def _torch_info(output: Output) -> bytes:
     experimental = template(
         "experimental_config",
         _profiler_level=f"Level{output.level}",
-        _aic_metrics=f"ACL_AICORE_{METRICS[metrics_of(output.variant)][0]}",
+        _aic_metrics=f"ACL_AICORE_{operators.METRICS[operators.metrics_of(output.variant)][0]}",
         _l2_cache=on["l2_cache"],
         _sys_io=on["sys_io"],
         _sys_interconnection=on["sys_interconnection"],
@@ -154,14 +159,8 @@ def mindspore_cycle(output: Output) -> Files:
         if on["data_process"]:
             kept |= minddata.collected(output)
         files |= below("FRAMEWORK", kept)
-    made: Files = {}
-    if on["analysed"] and on["text"]:
-        made |= _mindspore_text(output)
-    if on["analysed"] and on["db"]:
-        made[f"ascend_mindspore_profiler_{number}.db"] = profiler_database(output)
-        if output.is_distributed:
-            made["communication_analyzer.db"] = communication_database(output)
-    return below(name, {**files, **below("ASCEND_PROFILER_OUTPUT", made)})
+    database = f"ascend_mindspore_profiler_{number}.db"
+    return below(name, files | _exports(output, database, "communication_analyzer.db"))
 
 
 def _mindspore_info(output: Output) -> bytes:
@@ -181,57 +180,30 @@ def _mindspore_info(output: Output) -> bytes:
         schedule=schedule,
     )
     if output.level:
-        parameters["aic_metrics"] = metrics_of(output.variant)
+        parameters["aic_metrics"] = operators.metrics_of(output.variant)
     ids = {"rank_id": number, "device_id": number}
     return json_bytes(template("profiler_info", profiler_parameters=parameters, ms_profiler_info=ids), indent=4)
 
 
-def _mindspore_text(output: Output) -> Files:
-    on = output.on
-    files = {
-        "trace_view.json": trace_view(output),
-        "kernel_details.csv": kernel_details(output),
-        "step_trace_time.csv": step_trace_time(output),
-        "op_statistic.csv": op_statistic(output),
-        "api_statistic.csv": api_statistic(output),
-        "dataset.csv": _dataset(output.rank),
-        "hbm.csv": ascend_memory.memory_bandwidth(output),
-        **ascend_memory.bus_counters(output),
-    }
-    if on["shapes"]:
-        files["operator_details.csv"] = operator_details(output)
-    if on["l2_cache"]:
-        files["l2_cache.csv"] = l2_cache(output)
-    if on["memory"]:
-        files |= {**ascend_memory.memory_files(output), "static_op_mem.csv": ascend_memory.static_op_mem(output)}
-    if output.level and output.is_distributed:
-        files |= communication_files(output)
-    if output.level == 2 and on["aicpu"]:
-        files["data_preprocess.csv"] = _data_preprocess(output.rank)
-    if on["data_process"]:
-        files |= minddata.analysed(output)
-    return files
-
-
-def _dataset(rank: Rank) -> bytes:
-    batches = rank.pipeline.batches
+def _dataset(output: Output) -> bytes:
+    pipeline = output.rank.pipeline
+    batches = pipeline.batches
     mean = round(sum(batch.pipeline_ms for batch in batches) * 250 / len(batches), 2)
     rows = [
-        (f"Pipeline{stage.type.removesuffix('Op')}", "WorkerEntry", len(batches), mean, "")
-        for stage in rank.pipeline.stages
+        (f"Pipeline{stage.type.removesuffix('Op')}", "WorkerEntry", len(batches), mean, "") for stage in pipeline.stages
     ]
     return csv_bytes("Operation,Stage,Occurrences,Avg. time (us),Custom Info", rows)
 
 
-def _data_preprocess(rank: Rank) -> bytes:
+def _data_preprocess(output: Output) -> bytes:
     rows = []
-    for number, step in enumerate(rank.steps):
+    for number, step in enumerate(output.rank.steps):
         compute, copy, dispatch = 12_000 + 10 * number, 2_000, 1_500
         task = compute + copy
         times = map(us, (compute, copy, task, dispatch, task + dispatch))
         rows.append([tabbed_microseconds(step.start_ns), "GetNext", *times, 3, number])
     header = "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us)"
-    return cann_csv(f"{header},Stream ID,Task ID", rows, device=rank.number)
+    return operators.cann_csv(f"{header},Stream ID,Task ID", rows, device=output.number)
 
 
 # --- the directory of all ranks

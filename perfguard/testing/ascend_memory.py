@@ -11,7 +11,7 @@ from decimal import Decimal
 from random import Random
 from typing import NamedTuple
 
-from perfguard.testing.ascend_operators import COMPUTE_STREAM, cann_csv, kernel_name
+from perfguard.testing.ascend_operators import COMPUTE_STREAM, cann_csv
 from perfguard.testing.formats import Files, Row, csv_bytes, rounded_microseconds, tabbed_microseconds, us
 from perfguard.testing.truth import Allocation, Output, Rank, memory_totals
 
@@ -75,16 +75,7 @@ def memory_rows(rank: Rank, *, mindspore: bool) -> list[Reading]:
     return [*both, *process] if mindspore else [*process, *both]
 
 
-def memory_files(output: Output) -> Files:
-    """Write the tables of memory that both frameworks have."""
-    return {
-        "memory_record.csv": _memory_record(output),
-        "operator_memory.csv": _operator_memory(output),
-        "npu_module_mem.csv": _npu_module_mem(output),
-    }
-
-
-def _memory_record(output: Output) -> bytes:
+def memory_record(output: Output) -> bytes:
     """Write memory_record.csv. A MB of MindSpore has 1000 KB of 1024 bytes; one of torch_npu has 1024."""
     header = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB)"
     device = f"NPU:{output.number}"
@@ -116,7 +107,7 @@ def block_totals(rank: Rank) -> Iterator[tuple[Allocation, int, int]]:
         yield one, totals[id(one), one.start_ns], totals.get((id(one), one.end_ns), 0)
 
 
-def _operator_memory(output: Output) -> bytes:
+def operator_memory(output: Output) -> bytes:
     """Write operator_memory.csv; a block that is not released has blank (torch_npu) or `N/A` cells (MindSpore).
 
     torch_npu of 2023 has rounded times, and no columns of active memory.
@@ -155,7 +146,7 @@ def block_cells(
         yield cells
 
 
-def _npu_module_mem(output: Output) -> bytes:
+def npu_module_mem(output: Output) -> bytes:
     """Write npu_module_mem.csv: MB in torch_npu's file, KB in CANN's, which MindSpore copies."""
     unit, number = ("KB", output.number) if output.version else ("MB", None)
     rows: list[Row] = [
@@ -229,7 +220,7 @@ def task_time(output: Output) -> bytes:
     rows = []
     for one in output.rank.kernels:
         times = (us(one.duration_ns), tabbed_microseconds(one.start_ns), tabbed_microseconds(one.end_ns))
-        rows.append((kernel_name(one), one.operator.kind.core, COMPUTE_STREAM, one.task, *times))
+        rows.append((one.name, one.operator.kind.core, COMPUTE_STREAM, one.task, *times))
     header = "kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)"
     return cann_csv(header, rows, device=output.number)
 
@@ -239,5 +230,5 @@ def soc_pmu(output: Output) -> bytes:
     rows = []
     for one in output.rank.kernels:
         hits = round(one.task % 89 / 100, 6)
-        rows.append((COMPUTE_STREAM, one.task, hits, round(1 - hits, 6), kernel_name(one)))
+        rows.append((COMPUTE_STREAM, one.task, hits, round(1 - hits, 6), one.name))
     return cann_csv("Stream Id,Task Id,TLB Hit Rate,TLB Miss Rate,Op Name", rows, device=output.number)

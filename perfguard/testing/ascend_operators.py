@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from perfguard.testing.formats import Row, csv_bytes, rounded_microseconds, tabbed_microseconds, us
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, Truth, grouped
+from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, grouped, shape_text
 
 #: The number CANN prints for no model, no context and no subtask.
 NO_ID = 4294967295
@@ -115,26 +115,6 @@ def _counter(column: str, place: int, busy_ns: int) -> float:
     return next((value for ending, value in values.items() if column.endswith(ending)), 0.013)
 
 
-def collective_name(truth: Truth, one: Collective) -> str:
-    """Name of one collective operation, with three digits of its group: `hcom_allReduce__586_0_1`."""
-    return f"hcom_{one.type}__{truth.group[-3:]}_{one.index}_1"
-
-
-def kernel_name(one: Kernel) -> str:
-    """Name of a kernel, as CANN writes it."""
-    return f"{one.operator.type}_{one.operator.number}"
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """Print a shape as CANN does: `32,64`."""
-    return ",".join(map(str, shape))
-
-
-def input_shapes(operator: Operator) -> str:
-    """Print the shapes of an operator's inputs as CANN does, without scalars: `32,64;64`."""
-    return ";".join(shape_text(shape) for shape in operator.inputs if shape)
-
-
 def kernel_details(output: Output) -> bytes:
     """Write kernel_details.csv. Level 0 has neither shapes nor, for torch_npu, operator types and counters.
 
@@ -178,7 +158,7 @@ def _kernel_cells(output: Output) -> Iterator[tuple[Kernel | Collective, dict[st
         return {**cells, "Block Dim": blocks, "Block Num": blocks}
 
     for one in output.rank.kernels:
-        operator, name = one.operator, kernel_name(one)
+        operator, name = one.operator, one.name
         cells = common(one, 32) | {
             "Task ID": one.task,
             "Stream ID": COMPUTE_STREAM,
@@ -192,14 +172,14 @@ def _kernel_cells(output: Output) -> Iterator[tuple[Kernel | Collective, dict[st
         }
         yield one, {**cells, **_shape_cells(operator), **_counter_cells(one, output.variant)}
     for collective in output.rank.collectives:
-        names = {"Name": collective_name(output.truth, collective), "Type": f"hcom_{collective.type}_"}
+        names = {"Name": output.truth.name_of(collective), "Type": f"hcom_{collective.type}_"}
         yield collective, {**common(collective, 0), **names, "Accelerator Core": "HCCL"}
 
 
 def _shape_cells(operator: Operator) -> dict[str, object]:
     inputs = [shape for shape in operator.inputs if shape]
     # The quotes are part of the text.
-    shapes = [f'"{input_shapes(operator)}"', ";".join("FLOAT" for _ in inputs), ";".join("ND" for _ in inputs)]
+    shapes = [f'"{operator.input_shapes}"', ";".join("FLOAT" for _ in inputs), ";".join("ND" for _ in inputs)]
     return dict(zip(_SHAPES, [*shapes, f'"{shape_text(operator.output)}"', "FLOAT", "ND"], strict=True))
 
 
@@ -237,7 +217,7 @@ def op_statistic(output: Output) -> bytes:
 def l2_cache(output: Output) -> bytes:
     """Write l2_cache.csv; the hit rate is not available on the hardware whose files are known."""
     kernels = output.rank.kernels
-    rows = [[COMPUTE_STREAM, one.task, "N/A", round(one.task % 97 / 100, 6), kernel_name(one)] for one in kernels]
+    rows = [[COMPUTE_STREAM, one.task, "N/A", round(one.task % 97 / 100, 6), one.name] for one in kernels]
     return copied_csv(output, "Stream Id,Task Id,Hit Rate,Victim Rate,Op Name", rows)
 
 
@@ -293,8 +273,8 @@ def operator_details(output: Output) -> bytes:
         host = one.duration_ns
         texts = (
             one.name,
-            torch_shapes(one) if output.on["shapes"] else "",
-            call_stack(one) if output.on["stack"] else "",
+            one.input_shapes if output.on["shapes"] else "",
+            one.call_stack if output.on["stack"] else "",
         )
         rows.append([*texts, us(host - inner), us(host), *(us(time) if time else 0 for time in device)])
     return csv_bytes(header, rows)
@@ -317,21 +297,3 @@ def _device_times(
         own = [kernels[one.launch_ns]] if one.is_kernel_launch else []
         below = [kernels[other.launch_ns] for other in inside if other.is_kernel_launch]
         yield one, direct, own, [*own, *below]
-
-
-def torch_shapes(one: HostOperation) -> str:
-    """Input shapes as torch_npu prints them: `32,64;\\r\\n64;\\r\\n`."""
-    return "" if one.operator is None else ";\r\n".join(shape_text(shape or ()) for shape in one.operator.inputs)
-
-
-def torch_types(operator: Operator) -> str:
-    """Input types as torch_npu prints them: `float;\\r\\nScalar`."""
-    return ";\r\n".join("float" if shape else "Scalar" for shape in operator.inputs)
-
-
-def call_stack(one: HostOperation) -> str:
-    """A call stack as torch_npu prints it, the innermost call first."""
-    if one.is_backward:
-        return ""
-    inner = "/usr/lib/python3/torch/nn/modules/module.py(1527): _call_impl"
-    return f"{inner};\r\n/home/user/train.py({100 + len(one.name)}): train;\r\n<string>(1): <module>"

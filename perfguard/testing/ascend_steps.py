@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Sequence
 
-from perfguard.testing.formats import csv_bytes, us
+from perfguard.testing.formats import Row, csv_bytes, microseconds, us
 from perfguard.testing.truth import Output, Rank, Span, of_step
 
 _STEP_TIMES = (
@@ -57,32 +56,44 @@ def step_trace_time(output: Output) -> bytes:
     return csv_bytes(table[0], table[1:])
 
 
-def rows_of(rank: Rank, *, scheduled: bool) -> list[tuple[Span, int | None]]:
-    """Return the steps that have a row, with the number to filter by: without a schedule there is one row for all."""
-    return [(step, step.step) for step in rank.steps] if scheduled else [(rank.steps[0], None)]
+def _lanes_of_steps(rank: Rank, *, scheduled: bool) -> Iterator[tuple[Span, int | None, list[list[Span]], list[int]]]:
+    """Yield the steps that have a row: the step, its number, its spans by lane, and the durations of its receives.
+
+    Without a schedule there is one row for all steps, without a number.
+    """
+    lanes = overlap(rank).values()
+    for step in rank.steps if scheduled else rank.steps[:1]:
+        number = step.step if scheduled else None
+        receives = [one.duration_ns for one in of_step(rank.collectives, number) if one.type == "receive"]
+        yield step, number, [of_step(lane, number) for lane in lanes], receives
 
 
 def torch_step_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
     """Return the rows of step_trace_time as torch_npu computes them: in floats, `Stage` from rounded UNIX times."""
-    lanes = overlap(rank).values()
     rows: list[list[object]] = []
-    for step, number in rows_of(rank, scheduled=scheduled):
-        inside = [of_step(lane, number) for lane in lanes]
+    for step, number, inside, receives in _lanes_of_steps(rank, scheduled=scheduled):
         computing, communication, bare, free = (sum(us(one.duration_ns) for one in lane) for lane in inside)
         tasks = [one for lane in inside for one in lane]
         first, last = us(min(one.start_ns for one in tasks)), max(us(o.start_ns) + us(o.duration_ns) for o in tasks)
-        before = us(_first_task(inside)) - us(step.start_ns)
         # A stage of a pipeline waits for another one in its receive operations.
-        receives = (one for one in of_step(rank.collectives, number) if one.type == "receive")
-        bubble = sum(us(one.duration_ns) for one in receives)
-        stage = last - first - bubble
-        times = [computing, bare, communication - bare, communication, free, stage, bubble, bare - bubble, before]
-        rows.append(["" if number is None else number, *times])
+        bubble = sum(map(us, receives))
+        times = [computing, bare, communication - bare, communication, free, last - first - bubble, bubble]
+        rows.append(["" if number is None else number, *times, bare - bubble, first - us(step.start_ns)])
     return rows
 
 
-def _first_task(lanes: Sequence[Sequence[Span]]) -> int:
-    return min(one.start_ns for lane in lanes[:2] for one in lane)
+def database_step_rows(output: Output) -> list[Row]:
+    """Return the rows of StepTraceTime: unlike those of the csv file, a step ends with its last task."""
+    rows: list[Row] = []
+    for step, number, inside, receives in _lanes_of_steps(output.rank, scheduled=output.is_scheduled):
+        busy, sent, bare, _ = (sum(one.duration_ns for one in lane) for lane in inside)
+        tasks = [*inside[0], *inside[1]]
+        first = min(one.start_ns for one in tasks)
+        span, bubble = max(one.end_ns for one in tasks) - first, sum(receives)
+        times = (busy, bare, sent - bare, sent, span - busy - bare)
+        stage = (span - bubble, bubble, bare - bubble, first - step.start_ns)
+        rows.append(("" if number is None else str(number), *(ns / 1000 for ns in (*times, *stage))))
+    return rows
 
 
 def _mindspore_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
@@ -91,21 +102,16 @@ def _mindspore_rows(rank: Rank, *, scheduled: bool) -> list[list[object]]:
     A gap is cut at the bounds of the step. `Stage` lasts from the start of the first collective to the end of the last
     one: it is 0 without communication.
     """
-    lanes = overlap(rank)
+    free_gaps = overlap(rank)["Free"]
     rows: list[list[object]] = []
-    for step, number in rows_of(rank, scheduled=scheduled):
-        inside = [of_step(lane, number) for lane in lanes.values()]
+    for step, number, inside, _ in _lanes_of_steps(rank, scheduled=scheduled):
         computing, communication, bare, free = (sum(one.duration_ns for one in lane) for lane in inside)
         if scheduled:
-            cut = (min(one.end_ns, step.end_ns) - max(one.start_ns, step.start_ns) for one in lanes["Free"])
+            cut = (min(one.end_ns, step.end_ns) - max(one.start_ns, step.start_ns) for one in free_gaps)
             free = sum(length for length in cut if length > 0)
         stage = inside[1][-1].end_ns - inside[1][0].start_ns if inside[1] else 0
-        before = _first_task(inside) - step.start_ns
-        times = [_decimal(ns) for ns in (computing, bare, communication - bare, communication, free)]
-        tail = [_decimal(stage) if stage else "0", "0", _decimal(bare), _decimal(before)]
+        before = min(one.start_ns for lane in inside[:2] for one in lane) - step.start_ns
+        times = [microseconds(ns) for ns in (computing, bare, communication - bare, communication, free)]
+        tail = [microseconds(stage) if stage else "0", "0", microseconds(bare), microseconds(before)]
         rows.append([0 if number is None else number, *times, *tail])
     return rows
-
-
-def _decimal(ns: int) -> str:
-    return str((Decimal(ns) / 1000).quantize(Decimal("0.000")))

@@ -6,18 +6,13 @@ Formats: real output of torch_npu level 1 (msinsight test data), MindSpore 2.10 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from perfguard.testing.ascend_operators import (
     COMPUTE_STREAM,
     FIRST_CONNECTION,
     NO_ID,
-    call_stack,
     calls,
-    collective_name,
-    kernel_name,
-    torch_shapes,
-    torch_types,
 )
 from perfguard.testing.ascend_steps import overlap
 from perfguard.testing.formats import (
@@ -70,27 +65,26 @@ def cann_events(output: Output, *, strings: bool) -> Iterator[Event]:
     """
     rank = output.rank
 
-    def events(spans: Iterator[_Span]) -> Iterator[Event]:
-        for name, number, tid, start_ns, duration_ns, args in spans:
-            pid, ts = _pid(rank, number), microseconds(start_ns)
-            if strings:
-                yield complete(name, pid, tid, ts, microseconds(duration_ns), args)
-                continue
-            event: Event = {"name": name, "pid": pid, "tid": tid, "ts": ts, "dur": us(duration_ns)}
-            yield {**event, **({"args": args} if args else {}), "ph": "X"}
+    def printed(event: Event) -> Event:
+        """Return an event as its framework prints it: torch_npu has no category, and the phase comes last."""
+        if strings:
+            return event
+        event = {key: value for key, value in event.items() if key != "cat" and value != {}}
+        if "dur" in event:
+            event["dur"] = float(str(event["dur"]))
+        return {**{key: value for key, value in event.items() if key != "ph"}, "ph": event["ph"]}
 
-    # The phase is the first key for MindSpore, and the last for torch_npu.
-    for event in _names(rank):
-        yield event if strings else {**{key: event[key] for key in event if key != "ph"}, "ph": "M"}
-    at, pid, args = microseconds(rank.start_ns), _pid(rank, _FREQUENCY), {"MHz": 1800}
-    frequency: Event = {"name": "AI Core Freq"}
-    if strings:
-        yield {**frequency, "ph": "C", "ts": at, "pid": pid, "tid": 0, "args": args}
-    else:
-        yield {**frequency, "ts": at, "pid": pid, "tid": 0, "args": args, "ph": "C"}
-    yield from events(_work(output, strings=strings))
+    def spans(spans: Iterable[_Span]) -> Iterator[Event]:
+        for name, number, tid, start_ns, duration_ns, args in spans:
+            times = microseconds(start_ns), microseconds(duration_ns)
+            yield printed(complete(name, _pid(rank, number), tid, *times, args))
+
+    yield from map(printed, _names(rank))
+    frequency: Event = {"name": "AI Core Freq", "ph": "C", "ts": microseconds(rank.start_ns)}
+    yield printed({**frequency, "pid": _pid(rank, _FREQUENCY), "tid": 0, "args": {"MHz": 1800}})
+    yield from spans(_work(output, strings=strings))
     yield from _launch_flows(rank)
-    yield from events(
+    yield from spans(
         (name, _OVERLAP, tid, span.start_ns, span.duration_ns, None)
         for tid, (name, spans) in enumerate(overlap(rank).items())
         for span in spans
@@ -132,11 +126,11 @@ def _work(output: Output, *, strings: bool) -> Iterator[_Span]:
         args |= {"Batch Id": 0, "Subtask Id": NO_ID, "connection_id": number}
         if strings:
             args["mindspore_op"] = _launch_name(kernel)
-        yield kernel_name(kernel), _HARDWARE, COMPUTE_STREAM, kernel.start_ns, kernel.duration_ns, args
+        yield kernel.name, _HARDWARE, COMPUTE_STREAM, kernel.start_ns, kernel.duration_ns, args
     for number, one in enumerate(rank.collectives, start=FIRST_CONNECTION + len(rank.kernels)):
         args = {"connection_id": number, "model id": NO_ID, "data_type": "FP32", "alg_type": "MESH-RING"}
         args["count"] = one.elements
-        yield collective_name(output.truth, one), _HCCL, 0, one.start_ns, one.duration_ns, args
+        yield output.truth.name_of(one), _HCCL, 0, one.start_ns, one.duration_ns, args
         at = one.start_ns
         for link in one.links:
             length = min(link.duration_ns, one.transit_ns // len(one.links))
@@ -218,9 +212,9 @@ def _operation(output: Output, one: HostOperation) -> Event:
     args: Event = {"Sequence number": -1 if one.sequence is None else one.sequence}
     args["Fwd thread id"] = 1 if one.is_backward else 0
     if output.on["shapes"] and one.operator is not None:
-        args |= {"Input Dims": torch_shapes(one), "Input type": torch_types(one.operator)}
+        args |= {"Input Dims": one.input_shapes, "Input type": one.input_types}
     if output.on["stack"] and not one.is_backward:
-        args["Call stack"] = call_stack(one)
+        args["Call stack"] = one.call_stack
     return _host_event(output.rank, one.name, output.rank.pid, one.start_ns, one.end_ns, "cpu_op", args)
 
 

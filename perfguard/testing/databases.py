@@ -6,12 +6,14 @@ Tables and columns: real databases of torch_npu level 1 (msinsight test data). M
 from __future__ import annotations
 
 import sqlite3
-import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+from perfguard.testing import ascend_memory as memory
 from perfguard.testing.ascend_communication import (
     bandwidth_info,
     by_kind,
@@ -19,32 +21,16 @@ from perfguard.testing.ascend_communication import (
     matrix_entries,
     time_info,
 )
-from perfguard.testing.ascend_memory import (
-    MODULES,
-    POOL_RESERVED,
-    PROCESS_RESERVED,
-    READING_NS,
-    STREAM_POINTER,
-    block_totals,
-    memory_rows,
-)
 from perfguard.testing.ascend_operators import (
     COMPUTE_STREAM,
     FIRST_CONNECTION,
     NO_ID,
-    call_stack,
     calls,
-    collective_name,
-    input_shapes,
-    kernel_name,
-    shape_text,
-    torch_shapes,
-    torch_types,
 )
-from perfguard.testing.ascend_steps import rows_of
+from perfguard.testing.ascend_steps import database_step_rows
 from perfguard.testing.formats import Row
 from perfguard.testing.torch_trace import HostOperation, host_operations
-from perfguard.testing.truth import Collective, Kernel, Link, Output, of_step
+from perfguard.testing.truth import Collective, Link, Output, shape_text
 
 #: Ids of the framework's own strings begin far above CANN's.
 _FRAMEWORK_STRINGS = 1 << 28
@@ -53,7 +39,7 @@ _API_TYPES = {5000: "runtime", 5500: "hccl", 10000: "node", 15000: "model", 2000
 
 _ENUMS = {
     "ENUM_API_TYPE": _API_TYPES,
-    "ENUM_MODULE": dict(enumerate(MODULES)),
+    "ENUM_MODULE": dict(enumerate(memory.MODULES)),
     "ENUM_HCCL_DATA_TYPE": {0: "INT8", 1: "INT16", 2: "INT32", 3: "FP16", 4: "FP32"},
     "ENUM_HCCL_LINK_TYPE": {0: "ON_CHIP", 1: "HCCS", 2: "PCIE", 3: "ROCE"},
     "ENUM_HCCL_TRANSPORT_TYPE": {0: "SDMA", 1: "RDMA", 2: "LOCAL"},
@@ -64,23 +50,14 @@ _ENUMS = {
 _Tables = dict[str, list[Row]]
 
 
-@dataclass(slots=True)
-class _Strings:
-    """Ids of texts, in the order of first use."""
-
-    first: int
-    ids: dict[str, int] = field(default_factory=dict)
-
-    def __call__(self, text: str) -> int:
-        return self.ids.setdefault(text, self.first + len(self.ids))
-
-    def rows(self) -> list[Row]:
-        return [(number, text) for text, number in self.ids.items()]
+#: Ids of texts, in the order of first use.
+_Strings = defaultdict[str, int]
 
 
 def profiler_database(output: Output) -> bytes:
     """Write ascend_pytorch_profiler of one rank and cycle, or ascend_mindspore_profiler: CANN's part of it."""
-    strings, words = _Strings(0), _Strings(_FRAMEWORK_STRINGS)
+    strings: _Strings = defaultdict(count().__next__)
+    words: _Strings = defaultdict(count(_FRAMEWORK_STRINGS).__next__)
     tables = _device_tables(output, strings)
     if not output.version:
         tables["STEP_TIME"] = [(step.step, step.start_ns, step.end_ns) for step in output.rank.steps]
@@ -89,7 +66,7 @@ def profiler_database(output: Output) -> bytes:
             tables |= _torch_memory(output, words)
     elif not output.on["memory"]:
         del tables["NPU_MODULE_MEM"]
-    tables["STRING_IDS"] = [*strings.rows(), *words.rows()]
+    tables["STRING_IDS"] = [(number, text) for ids in (strings, words) for text, number in ids.items()]
     return _database(tables)
 
 
@@ -101,34 +78,7 @@ def communication_database(output: Output) -> bytes:
     tables = _communication_tables(output)
     if output.version:
         return _database(tables if output.level else {name: [] for name in tables})
-    return _database({"StepTraceTime": _step_rows(output), **(tables if output.level else {})})
-
-
-def _step_rows(output: Output) -> list[Row]:
-    """Return the rows of StepTraceTime: unlike those of the csv file, a step ends with its last task."""
-    rows: list[Row] = []
-    for step, number in rows_of(output.rank, scheduled=output.is_scheduled):
-        computing = [(one.start_ns, one.end_ns) for one in of_step(output.rank.kernels, number)]
-        collectives = of_step(output.rank.collectives, number)
-        moving = [(one.start_ns, one.end_ns) for one in collectives]
-        both = [*computing, *moving]
-        busy, sent, whole = _covered(computing), _covered(moving), _covered(both)
-        first, last = min(start for start, _ in both), max(end for _, end in both)
-        bubble = sum(one.duration_ns for one in collectives if one.type == "receive")
-        bare, span = whole - busy, last - first
-        stage = (span - bubble, bubble, bare - bubble, first - step.start_ns)
-        times = (busy, bare, sent - bare, sent, span - whole, *stage)
-        rows.append(("" if number is None else str(number), *(ns / 1000 for ns in times)))
-    return rows
-
-
-def _covered(spans: Iterable[tuple[int, int]]) -> int:
-    """Return the length of time that the spans cover together."""
-    length = until = 0
-    for start, end in sorted(spans):
-        length += max(0, end - max(start, until))
-        until = max(until, end)
-    return length
+    return _database({"StepTraceTime": database_step_rows(output), **(tables if output.level else {})})
 
 
 def cluster_database(rows: list[list[object]]) -> bytes:
@@ -139,19 +89,14 @@ def cluster_database(rows: list[list[object]]) -> bytes:
 def _database(tables: _Tables) -> bytes:
     statements = Path(__file__).with_name("databases.sql").read_text().splitlines()
     created = {statement.split()[2]: statement for statement in statements}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "one.db"
-        connection = sqlite3.connect(path)
-        try:
-            with connection:
-                for name, rows in tables.items():
-                    statement = created.get(name, f"CREATE TABLE {name} (id INTEGER PRIMARY KEY,name TEXT)")
-                    connection.execute(statement)
-                    marks = ",".join("?" for _ in statement.split(","))
-                    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-        finally:
-            connection.close()
-        return path.read_bytes()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        with connection:
+            for name, rows in tables.items():
+                statement = created.get(name, f"CREATE TABLE {name} (id INTEGER PRIMARY KEY,name TEXT)")
+                connection.execute(statement)
+                marks = ",".join("?" for _ in statement.split(","))
+                connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        return connection.serialize()
 
 
 def _device_tables(output: Output, strings: _Strings) -> _Tables:
@@ -173,16 +118,16 @@ def _device_tables(output: Output, strings: _Strings) -> _Tables:
             _thread(output),
             # An id is unique here, and leads to the tasks of a launch.
             call.connection if call.level == "node" else 100_000 + i,
-            strings(call.name),
+            strings[call.name],
         )
         for i, call in enumerate(calls(rank))
     ]
-    readings = range(rank.start_ns, rank.end_ns, READING_NS)
-    tables["NPU_MEM"] = [(strings("app"), 0, PROCESS_RESERVED, at, number) for at in readings]
+    readings = range(rank.start_ns, rank.end_ns, memory.READING_NS)
+    tables["NPU_MEM"] = [(strings["app"], 0, memory.PROCESS_RESERVED, at, number) for at in readings]
     tables["NPU_MODULE_MEM"] = [
-        (module, rank.start_ns + READING_NS * reading, 1_048_576 * module, number)
+        (module, rank.start_ns + memory.READING_NS * reading, 1_048_576 * module, number)
         for reading in range(4)
-        for module in range(len(MODULES))
+        for module in range(len(memory.MODULES))
     ]
     tables["AICORE_FREQ"] = [(number, at, 1800) for at in (rank.start_ns, rank.end_ns)]
     return tables
@@ -200,18 +145,22 @@ def _tasks(output: Output, strings: _Strings) -> _Tables:
     moving: list[Row] = []
     operations: list[Row] = []
     for i, one in enumerate(rank.kernels):
-        kind = strings("KERNEL_AICORE" if one.operator.is_cube else "KERNEL_AIVEC")
+        kind = strings["KERNEL_AICORE" if one.operator.is_cube else "KERNEL_AIVEC"]
         where = (kind, NO_ID, COMPUTE_STREAM, one.task, NO_ID)
         tasks.append((one.start_ns, one.end_ns, rank.number, FIRST_CONNECTION + i, i, rank.pid, *where))
-        computing.append(_kernel_row(one, i, strings))
+        operator = one.operator
+        texts = [operator.kind.core, operator.type, "ND", "FLOAT", operator.input_shapes, "ND", "FLOAT"]
+        texts = [one.name, *texts, shape_text(operator.output), "N/A"]
+        name, *kinds = (strings[text] for text in texts)
+        computing.append((name, i, 32, 0, *kinds))
     for i, collective in enumerate(rank.collectives, start=len(rank.kernels)):
-        texts = (collective_name(output.truth, collective), output.truth.group, "MESH-RING", f"hcom_{collective.type}_")
-        name, group, algorithm, kind = map(strings, texts)
+        texts = [output.truth.name_of(collective), output.truth.group, "MESH-RING", f"hcom_{collective.type}_"]
+        name, group, algorithm, kind = (strings[text] for text in texts)
         times, connection = (collective.start_ns, collective.end_ns), FIRST_CONNECTION + i
         counts = (0, 0, 4, algorithm, collective.elements, kind)
         operations.append((name, *times, connection, group, i, *counts))
         for link in collective.links:
-            task, kind = len(tasks), strings("Memcpy")
+            task, kind = len(tasks), strings["Memcpy"]
             ids = (rank.number, connection, task, rank.pid)
             tasks.append((*_link_times(collective, link), *ids, kind, NO_ID, 4, 807, NO_ID))
             link_type = {"LOCAL": 0, "HCCS": 1, "RDMA": 3}[link.transport]
@@ -230,13 +179,6 @@ def _link_times(one: Collective, link: Link) -> tuple[int, int]:
     return (one.end_ns - length, one.end_ns) if link is one.links[-1] else (one.start_ns, one.start_ns + length)
 
 
-def _kernel_row(one: Kernel, number: int, strings: _Strings) -> Row:
-    operator = one.operator
-    texts = (operator.kind.core, operator.type, "ND", "FLOAT", input_shapes(operator), "ND", "FLOAT")
-    name = strings(kernel_name(one))
-    return (name, number, 32, 0, *map(strings, (*texts, shape_text(operator.output), "N/A")))
-
-
 def _torch_operations(output: Output, words: _Strings) -> _Tables:
     thread = _thread(output)
     called: list[Row] = []
@@ -246,10 +188,10 @@ def _torch_operations(output: Output, words: _Strings) -> _Tables:
         connections.append((i, 10_000 + i))
         chain = None if one.is_backward else i
         if chain is not None:
-            chains += [(i, words(line), depth) for depth, line in enumerate(call_stack(one).split(";\r\n"))]
+            chains += [(i, words[line], depth) for depth, line in enumerate(one.call_stack.split(";\r\n"))]
         called.append(_operation_row(one, i, thread, chain, words))
     for step in output.rank.steps:
-        name = words(f"ProfilerStep#{step.step}")
+        name = words[f"ProfilerStep#{step.step}"]
         called.append((str(step.start_ns), str(step.end_ns), thread, None, name, None, None, None, None, None, 50001))
     return {"PYTORCH_API": called, "CONNECTION_IDS": connections, "PYTORCH_CALLCHAINS": chains}
 
@@ -257,28 +199,28 @@ def _torch_operations(output: Output, words: _Strings) -> _Tables:
 def _operation_row(one: HostOperation, number: int, thread: int, chain: int | None, words: _Strings) -> Row:
     types = shapes = None
     if one.operator is not None:
-        types = words(torch_types(one.operator))
-        shapes = words(torch_shapes(one))
+        types = words[one.input_types]
+        shapes = words[one.input_shapes]
     forward = 1 if one.is_backward else 0
-    name, start, end = words(one.name), str(one.start_ns), str(one.end_ns)
+    name, start, end = words[one.name], str(one.start_ns), str(one.end_ns)
     return (start, end, thread, number, name, one.sequence, forward, types, shapes, chain, 50001)
 
 
 def _torch_memory(output: Output, words: _Strings) -> _Tables:
     records: list[Row] = []
-    for one in memory_rows(output.rank, mindspore=False):
+    for one in memory.memory_rows(output.rank, mindspore=False):
         if one.allocated is not None:
-            stream = None if one.active is None else STREAM_POINTER
-            records.append((words(one.component), *one[1:], stream, output.number))
+            stream = None if one.active is None else memory.STREAM_POINTER
+            records.append((words[one.component], *one[1:], stream, output.number))
     blocks: list[Row] = []
-    for block, at_start, at_end in block_totals(output.rank):
+    for block, at_start, at_end in memory.block_totals(output.rank):
         end = block.end_ns
-        length, reserved = (None, None) if end is None else (end - block.start_ns, POOL_RESERVED)
+        length, reserved = (None, None) if end is None else (end - block.start_ns, memory.POOL_RESERVED)
         after = None if end is None else at_end
-        totals = (at_start, POOL_RESERVED, at_start, after, reserved, after)
+        totals = (at_start, memory.POOL_RESERVED, at_start, after, reserved, after)
         times = (block.start_ns, end, end, length, length)
-        name = words(block.operator.kind.torch)
-        blocks.append((name, block.size, *times, *totals, STREAM_POINTER, output.number))
+        name = words[block.operator.kind.torch]
+        blocks.append((name, block.size, *times, *totals, memory.STREAM_POINTER, output.number))
     return {"MEMORY_RECORD": records, "OP_MEMORY": blocks}
 
 
@@ -289,7 +231,7 @@ def _communication_tables(output: Output) -> _Tables:
     group = output.truth.group
     for step, ones in collectives_by_step(output):
         for one in ones:
-            name, info = collective_name(output.truth, one), time_info(one)
+            name, info = output.truth.name_of(one), time_info(one)
             kind = "p2p" if one.is_point_to_point else "collective"
             times.append((name, group, *list(info.values())[:6], step, kind))
             for transport, part in bandwidth_info(one).items():
@@ -305,5 +247,5 @@ def _packet_rows(part: dict[str, Any]) -> Iterator[Row]:
     if not part["Transit Size(MB)"]:
         return
     whole = (part["Transit Size(MB)"], part["Transit Time(ms)"], part["Bandwidth(GB/s)"], part["Large Packet Ratio"])
-    for size, (count, time) in part["Size Distribution"].items() or [("0", [0, 0])]:
-        yield (*whole, float(size), count, time)
+    for size, (packets, time) in part["Size Distribution"].items() or [("0", [0, 0])]:
+        yield (*whole, float(size), packets, time)

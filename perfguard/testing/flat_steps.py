@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from perfguard.testing.ascend_steps import ALONE, overlap
 from perfguard.testing.formats import Files, Row, csv_bytes, json_bytes, plain_csv
-from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, Truth, of_step
+from perfguard.testing.truth import Collective, Kernel, Operator, Output, Rank, Truth, of_step, summed
 
 STREAM = 519
 
@@ -108,11 +108,7 @@ def communication_costs(output: Output) -> bytes:
     steps["-"] = found[-1] if output.since_2_1 else _mean_costs(found)
     rows: list[Row] = []
     for name, costs in steps.items():
-        links: _Links = {}
-        for cost in costs.values():
-            for link, part in cost.links.items():
-                entry = links.setdefault(link, [0.0, 0.0])
-                entry[0], entry[1] = entry[0] + part[0], entry[1] + part[1]
+        links = summed(item for cost in costs.values() for item in cost.links.items())
         time, wait = sum(cost.time for cost in costs.values()), sum(cost.wait for cost in costs.values())
         by_operator = {key: [name, cost.time, cost.wait, _by_transport(cost.links)] for key, cost in costs.items()}
         rows.append((name, time, wait, json.dumps(_by_transport(links)), json.dumps(by_operator)))
@@ -174,7 +170,7 @@ def cluster_file(output: Output) -> Files:
         ticks = [
             (one.forward - one.start, one.backward - one.forward, one.end - one.backward) for one in _step_points(rank)
         ]
-        return {_cluster_name(output, "data"): plain_csv("iteration_interval, fp_and_bp, tail", ticks, separator=", ")}
+        return _cluster_table(output, "data", plain_csv("iteration_interval, fp_and_bp, tail", ticks, separator=", "))
     receives = tuple(one for one in rank.collectives if one.type == "receive")
     lanes = overlap(rank)
     waits = overlap(replace(rank, collectives=receives))[ALONE]
@@ -188,14 +184,14 @@ def cluster_file(output: Output) -> Files:
         rows.append([round(part, 4) for part in (parts if stages > 1 else parts[:2])])
     header = f"{'computation' if output.before_2_0 else 'computation_time'},communication_alone_time"
     if stages == 1:
-        return {_cluster_name(output, "model"): plain_csv(header, rows)}
+        return _cluster_table(output, "model", plain_csv(header, rows))
     header += ",stage_time,receive_alone_time,collective_communication_alone_time"
-    return {_cluster_name(output, "pipeline"): plain_csv(header, rows)}
+    return _cluster_table(output, "pipeline", plain_csv(header, rows))
 
 
-def _cluster_name(output: Output, mode: str) -> str:
+def _cluster_table(output: Output, mode: str, table: bytes) -> Files:
     truth = output.truth
-    return f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{output.number}.csv"
+    return {f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{output.number}.csv": table}
 
 
 # --- floating point operations
@@ -209,7 +205,7 @@ def _operations(operator: Operator) -> int:
 
 
 def flops_files(output: Output) -> Files:
-    """Write the files of floating point operations; what a cube core computes has other columns than a vector core's."""
+    """Write the files of floating point operations; cube and vector cores have their own columns."""
     if output.before_2_0:
         return _flops_of_1(output)
     rows: list[Row] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +17,7 @@ from perfguard.testing.truth import Output, Truth
 
 Conditions = Mapping[str, bool]
 
-#: One file or directory for all ranks together.
+#: Layouts of one file or directory for all ranks together.
 _WITHOUT_RANKS = frozenset({"cluster", "dynamic-config"})
 
 
@@ -28,18 +28,18 @@ class Tree:
     files: Mapping[str, bytes]
     #: Id of the layout, as `perfguard check --explain` names it.
     layout: str
-    #: How many ranks wrote it, and how many steps each schedule cycle of a rank holds.
     ranks: int = 1
+    #: Steps in each schedule cycle of a rank.
     steps: int = 0
-    #: How many schedule cycles each rank wrote.
+    #: Schedule cycles of each rank.
     cycles: int = 1
-    #: What was on and what was off; the names are those of the layouts' conditions.
+    #: Which conditions were on and which were off.
     conditions: Mapping[str, bool] = field(default_factory=dict)
-    #: Which of the layout's variants it is; empty for none.
+    #: The variant of the layout; empty for none.
     variant: str = ""
 
     def __repr__(self) -> str:
-        """What it is, not what is in it: hypothesis prints a failing example."""
+        """Summarize the tree without its contents: hypothesis prints a failing example."""
         of = f" {self.variant}" if self.variant else ""
         return f"<Tree {self.layout}{of}: {len(self.files)} files, --expect {self.expectation}>"
 
@@ -49,13 +49,13 @@ class Tree:
 
     @property
     def expectation(self) -> str:
-        """What `perfguard check --expect` has to be told to look for exactly this: `no-graph,memory,ranks=2,steps=3`."""
+        """The value of `perfguard check --expect` that describes exactly this tree: `no-graph,memory,ranks=2,steps=3`."""
         on = dict(self.conditions)
         words = []
         if "level1" in on:
             words.append("level2" if on.pop("level2") else "level1" if on["level1"] else "level0")
             del on["level1"]
-        # A word may say something of others as well; what is on goes last.
+        # A word may set other conditions as well; what is on goes last.
         words += [f"no-{name}" for name, value in on.items() if not value]
         words += [name for name, value in on.items() if value]
         if self.layout not in _WITHOUT_RANKS:
@@ -76,7 +76,7 @@ class Tree:
 _HOW_WRITTEN = frozenset({"gzip", "dot"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Variant:
     """Another way in which a layout is written: by an older or newer version, with other counters, of another run."""
 
@@ -84,13 +84,13 @@ class Variant:
     title: str
     #: Conditions that it fixes; a request for the contrary is refused.
     conditions: Conditions = field(default_factory=dict)
-    #: The change of the run itself, if there is one.
-    run: Callable[[Truth], Truth] | None = None
+    #: The change of the run itself.
+    run: Callable[[Truth], Truth] = lambda truth: truth
     #: The layout whose conditions and files these are; empty for the layout it is a variant of.
     inner: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Layout:
     """One layout that can be generated, with the defaults of its conditions."""
 
@@ -98,7 +98,7 @@ class Layout:
     write: Callable[[Truth, Conditions, str], Files]
     conditions: Conditions
     variants: Mapping[str, Variant] = field(default_factory=dict)
-    #: Of these exactly one is on.
+    #: Exactly one of these conditions is on.
     forms: tuple[str, ...] = ()
     #: Whether the profiler can write several schedule cycles.
     repeats: bool = False
@@ -125,7 +125,7 @@ def generate(
     Raises `UsageError` for an unknown layout, condition or variant, for sizes below 1 and for conditions that exclude
     each other.
     """
-    known = _known(layout, variant)
+    known, other = known_layout(layout, variant)
     for name, size in (("ranks", ranks), ("steps", steps), ("operators", operators), ("cycles", cycles)):
         if size < 1:
             raise UsageError(f"{name} is {size}, but must be at least 1. Use {name}=1.")
@@ -134,12 +134,9 @@ def generate(
             f"cycles is {cycles}, but the profiler that writes {layout} has no schedule to repeat. Use cycles=1."
         )
     on = _settled(layout, conditions or {}, ranks, variant)
-    truth = draw(seed=seed, ranks=ranks, steps=steps, operators=operators, cycles=cycles)
-    if variant and (run := LAYOUTS[layout].variants[variant].run):
-        truth = run(truth)
+    truth = other.run(draw(seed=seed, ranks=ranks, steps=steps, operators=operators, cycles=cycles))
     files = LAYOUTS[layout].write(truth, on, variant)
-    facts = {name: value for name, value in on.items() if name not in _HOW_WRITTEN}
-    facts["distributed"] = ranks > 1
+    facts = {name: value for name, value in on.items() if name not in _HOW_WRITTEN} | {"distributed": ranks > 1}
     return Tree(files=files, layout=layout, ranks=ranks, steps=steps, cycles=cycles, conditions=facts, variant=variant)
 
 
@@ -148,39 +145,43 @@ def conditions_of(layout: str, variant: str = "") -> Conditions:
 
     Raises `UsageError` for an unknown layout or variant.
     """
-    known = _known(layout, variant)
-    return {**known.conditions, **(LAYOUTS[layout].variants[variant].conditions if variant else {})}
+    known, other = known_layout(layout, variant)
+    return {**known.conditions, **other.conditions}
 
 
 def variants_of(layout: str) -> dict[str, str]:
-    """Return the names of a layout's variants, and what each is in one line. Raises `UsageError` for an unknown layout."""
-    return {name: variant.title for name, variant in _known(layout, "").variants.items()}
+    """Return the names of a layout's variants, each with its title. Raises `UsageError` for an unknown layout."""
+    return {name: variant.title for name, variant in known_layout(layout, "")[0].variants.items()}
 
 
-def _known(layout: str, variant: str) -> Layout:
-    """Return the layout whose conditions apply: for a folder of ranks that of the directories in it."""
+def known_layout(layout: str, variant: str) -> tuple[Layout, Variant]:
+    """Return a variant, and the layout whose conditions apply: for a folder of ranks that of the directories in it.
+
+    Raises `UsageError` for an unknown layout or variant.
+    """
     if layout not in LAYOUTS:
         raise UsageError(f"No layout {layout!r} can be generated: {nearest(layout, LAYOUTS)}")
-    found = LAYOUTS[layout]
-    if variant and variant not in found.variants:
-        raise UsageError(f"Layout {layout} has no variant {variant!r}: {nearest(variant, found.variants)}")
-    inner = found.variants[variant].inner if variant else ""
-    return LAYOUTS[inner] if inner else found
+    variants = LAYOUTS[layout].variants
+    if variant and variant not in variants:
+        raise UsageError(f"Layout {layout} has no variant {variant!r}: {nearest(variant, variants)}")
+    other = variants.get(variant, Variant("none"))
+    return LAYOUTS[other.inner or layout], other
 
 
 def _settled(layout: str, requested: Conditions, ranks: int, variant: str) -> Conditions:
     """Return all conditions: the defaults, those of the variant, the requested ones, and what follows from them."""
-    known = _known(layout, variant)
-    fixed = LAYOUTS[layout].variants[variant].conditions if variant else {}
+    known, other = known_layout(layout, variant)
+    fixed = other.conditions
     for name, value in requested.items():
         if name not in known.conditions:
             raise UsageError(f"Layout {layout} has no condition {name!r}: {nearest(name, known.conditions)}")
         if fixed.get(name, value) != value:
             raise UsageError(f"Variant {variant} has {name}={fixed[name]}. Leave {name} out, or use another variant.")
     on = {**known.conditions, **fixed, **requested}
-    if chosen := [form for form in known.forms if requested.get(form)]:
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} exclude each other. Use one of them.")
+    chosen = [form for form in known.forms if requested.get(form)]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} exclude each other. Use one of them.")
+    if chosen:
         on |= {form: form == chosen[0] for form in known.forms}
     elif known.forms and not any(on[form] for form in known.forms):
         raise UsageError(f"One of {', '.join(known.forms)} must be on.")
@@ -189,7 +190,7 @@ def _settled(layout: str, requested: Conditions, ranks: int, variant: str) -> Co
             raise UsageError("level2 includes level1. Leave level1 on.")
         on["level1"] = True
     if "graph" in on and "flops" in on:
-        on |= _possible(on, (LAYOUTS[layout].variants[variant].inner if variant else "") or layout)
+        on |= _possible(on, other.inner or layout)
     if "communication" in on:
         on["communication"] = on["communication"] and ranks > 1
     if "db" in on and not (on["db"] or on["text"]):
@@ -240,7 +241,8 @@ def _ms_dyn(output: Output) -> Files:
 
 
 def _ranks(truth: Truth, on: Conditions, variant: str) -> Files:
-    write = LAYOUTS[LAYOUTS["ranks"].variants[variant].inner].write if variant else _each_rank(_of_device, "2.5")
+    inner = LAYOUTS["ranks"].variants[variant].inner if variant else ""
+    write = LAYOUTS[inner].write if inner else _each_rank(_of_device, "2.5")
     files: Files = {}
     for rank in truth.cycles[0]:
         files |= below(f"rank_{rank.number}", write(of_rank(truth, rank.number), on, ""))
@@ -270,153 +272,115 @@ def _dynamic_config(truth: Truth, on: Conditions, variant: str) -> Files:
     return {"profiler_config.json": json_bytes(document, indent=4)}
 
 
-_CPU = {"graph": True, "memory": False, "analysed": True}
-_EXPORT = {"text": True, "db": False, "analysed": True}
-_LEVELS = {"level1": True, "level2": False}
-_TORCH_NPU = {
-    **_EXPORT,
-    **_LEVELS,
-    "memory": True,
-    "shapes": True,
-    "stack": True,
-    "l2_cache": True,
-    "sys_io": False,
-    "sys_interconnection": False,
-    "scheduled": True,
-}
-_MINDSPORE_NPU = {
-    **_TORCH_NPU,
-    "stack": False,
-    "simplified": True,
-    "data_process": False,
-    "sink": False,
-    "aicpu": False,
-}
+def _switches(words: str) -> dict[str, bool]:
+    """Return conditions as `--expect` writes them: `memory no-stack`."""
+    return {word.removeprefix("no-"): not word.startswith("no-") for word in words.split()}
 
-_FLAT = {
-    "graph": True,
-    "memory": False,
-    "communication": True,
-    "heterogeneous": False,
-    "dynamic_shape": False,
-    "aicpu": True,
-    "flops": True,
-    "parallel_strategy": False,
-    "data_process": False,
-    "sink": False,
-}
 
+_CPU = _switches("graph no-memory analysed")
+_TORCH_NPU = _switches(
+    "text no-db analysed level1 no-level2 memory shapes stack l2_cache no-sys_io no-sys_interconnection scheduled"
+)
+_MINDSPORE_NPU = {**_TORCH_NPU, **_switches("no-stack simplified no-data_process no-sink no-aicpu")}
+_ON_CPU, _ON_NPU = _switches("cpu_device no-npu"), _switches("no-cpu_device npu")
+_FLAT = _switches(
+    "graph no-memory communication no-heterogeneous no-dynamic_shape aicpu flops no-parallel_strategy "
+    "no-data_process no-sink"
+)
+_FLAT_NPU = _switches("no-cpu_device no-gpu npu")
 #: What 1.x knows: graph mode on a device.
 _FLAT_1 = {name: on for name, on in _FLAT.items() if name not in ("graph", "memory", "heterogeneous", "dynamic_shape")}
 
 _OF_THE_RUN = {
-    "pipeline": Variant(title="the model is split into stages: ranks send and receive", run=in_stages),
-    "rdma": Variant(title="the ranks are on several machines: communication over a network", run=over_network),
+    "pipeline": Variant("the model is split into stages: ranks send and receive", run=in_stages),
+    "rdma": Variant("the ranks are on several machines: communication over a network", run=over_network),
 }
 _METRICS = {
-    name: Variant(title=f"kernel_details ends with the counters of {name}", conditions={"level1": True})
+    name: Variant(f"kernel_details ends with the counters of {name}", {"level1": True})
     for name in METRICS
     if name != DEFAULT
 }
-_KERNEL_NAMES = Variant(title="columns are named after kernels, not operators", conditions={"graph": True})
-_ON_NPU = {"cpu_device": False, "gpu": False, "npu": True}
 
 #: Every layout that can be generated, by its id in perfguard.
 LAYOUTS: dict[str, Layout] = {
     "ms-1.x": Layout(
-        write=_each_rank(_flat, "1.9", {"1.3": "1.3"}),
-        conditions=_FLAT_1,
-        variants={"1.3": Variant(title="MindSpore 1.3 and older, where 1.9 has other columns")},
+        _each_rank(_flat, "1.9", {"1.3": "1.3"}),
+        _FLAT_1,
+        {"1.3": Variant("MindSpore 1.3 and older, where 1.9 has other columns")},
     ),
     "ms-2.0": Layout(
-        write=_each_rank(_flat, "2.0"),
-        conditions={**_FLAT, **_ON_NPU},
+        _each_rank(_flat, "2.0"),
+        {**_FLAT, **_FLAT_NPU},
+        {
+            "kernel-names": Variant("columns are named after kernels, not operators", {"graph": True, **_FLAT_NPU}),
+            "inference": Variant("no backward pass", {"graph": True, **_FLAT_NPU}),
+            **_OF_THE_RUN,
+        },
         forms=("cpu_device", "gpu", "npu"),
-        variants={
-            "kernel-names": replace(_KERNEL_NAMES, conditions={"graph": True, **_ON_NPU}),
-            "inference": Variant(title="no backward pass", conditions={"graph": True, **_ON_NPU}),
-            **_OF_THE_RUN,
-        },
     ),
-    "ms-2.1": Layout(write=_each_rank(_flat, "2.1"), conditions={**_FLAT, "host_info": True}, variants=_OF_THE_RUN),
+    "ms-2.1": Layout(_each_rank(_flat, "2.1"), {**_FLAT, "host_info": True}, _OF_THE_RUN),
     "ms-2.3": Layout(
-        write=_each_rank(_flat, "2.3"),
-        conditions={**_FLAT, "host_info": False},
-        variants={
-            "documented": Variant(title="columns as in the documents, where the source has others"),
-            **_OF_THE_RUN,
-        },
+        _each_rank(_flat, "2.3"),
+        {**_FLAT, "host_info": False},
+        {"documented": Variant("columns as in the documents, where the source has others"), **_OF_THE_RUN},
     ),
     "ms-2.5+": Layout(
-        write=_each_rank(ascend_directory.mindspore_cycle, "2.5"),
-        conditions=_MINDSPORE_NPU,
-        repeats=True,
-        variants={
-            "block-dim": Variant(title="an older CANN: Block Dim in kernel_details, where it is Block Num now"),
+        _each_rank(ascend_directory.mindspore_cycle, "2.5"),
+        _MINDSPORE_NPU,
+        {
+            "block-dim": Variant("an older CANN: Block Dim in kernel_details, where it is Block Num now"),
             "rdma": _OF_THE_RUN["rdma"],
             **_METRICS,
         },
-    ),
-    "ms-2.5+cpu": Layout(write=_each_rank(mindspore_cpu.cycle_2_5, "2.5"), conditions=_CPU, repeats=True),
-    "pt-npu": Layout(
-        write=_each_rank(ascend_directory.torch_cycle),
-        conditions=_TORCH_NPU,
         repeats=True,
-        variants={
+    ),
+    "ms-2.5+cpu": Layout(_each_rank(mindspore_cpu.cycle_2_5, "2.5"), _CPU, repeats=True),
+    "pt-npu": Layout(
+        _each_rank(ascend_directory.torch_cycle),
+        _TORCH_NPU,
+        {
             "2023": Variant(
-                title="torch_npu of 2023: rounded times, fewer columns and files; how it wrote traces is not known",
-                conditions={"text": True, "db": False, "sys_io": False, "sys_interconnection": False},
+                "torch_npu of 2023: rounded times, fewer columns and files; how it wrote traces is not known",
+                _switches("text no-db no-sys_io no-sys_interconnection"),
             ),
-            "block-num": Variant(title="a newer CANN: Block Num in kernel_details, where it was Block Dim"),
-            "device-id": Variant(title="a newer CANN: tables begin with the device"),
+            "block-num": Variant("a newer CANN: Block Num in kernel_details, where it was Block Dim"),
+            "device-id": Variant("a newer CANN: tables begin with the device"),
             **_OF_THE_RUN,
             **_METRICS,
         },
-    ),
-    "pt-torch": Layout(
-        write=_each_rank(trace_file),
-        conditions={"memory": True, "shapes": True, "flops": False, "gzip": False},
         repeats=True,
     ),
+    "pt-torch": Layout(_each_rank(trace_file), _switches("memory shapes no-flops no-gzip"), repeats=True),
     "mf-profile": Layout(
-        write=_each_rank(_mf_profile, "2.5"),
-        conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": False, "npu": True},
-        forms=("cpu_device", "npu"),
+        _each_rank(_mf_profile, "2.5"), {**_MINDSPORE_NPU, **_CPU, **_ON_NPU}, forms=("cpu_device", "npu")
     ),
     "ms-dyn": Layout(
-        write=_each_rank(_ms_dyn, "2.5"),
-        conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": True, "npu": False},
-        forms=("cpu_device", "npu"),
-        repeats=True,
+        _each_rank(_ms_dyn, "2.5"), {**_MINDSPORE_NPU, **_CPU, **_ON_CPU}, forms=("cpu_device", "npu"), repeats=True
     ),
     "ranks": Layout(
-        write=_ranks,
-        conditions={**_MINDSPORE_NPU, **_CPU, "cpu_device": False, "npu": True},
-        forms=("cpu_device", "npu"),
-        variants={
-            inner: Variant(title=f"around {inner}", inner=inner)
+        _ranks,
+        {**_MINDSPORE_NPU, **_CPU, **_ON_NPU},
+        {
+            inner: Variant(f"around {inner}", inner=inner)
             for inner in ("ms-1.x", "ms-2.0", "ms-2.1", "ms-2.3", "pt-npu", "pt-torch")
         },
+        forms=("cpu_device", "npu"),
     ),
     "minddata": Layout(
-        write=_each_rank(minddata.pipeline_files, "2.10", {"1.x": "1.3"}),
-        conditions={"sink": False, "analysed": True},
-        variants={"1.x": Variant(title="MindSpore 1.3: no times of batches, no memory, but throughput")},
+        _each_rank(minddata.pipeline_files, "2.10", {"1.x": "1.3"}),
+        _switches("no-sink analysed"),
+        {"1.x": Variant("MindSpore 1.3: no times of batches, no memory, but throughput")},
     ),
-    "summary": Layout(write=_each_rank(summary.summary_files), conditions={}),
-    "ir": Layout(write=_each_rank(graphs.graph_files), conditions={"dot": False}),
-    "memtrack": Layout(write=_each_rank(graphs.memory_tracker), conditions={"npu": False}),
+    "summary": Layout(_each_rank(summary.summary_files), {}),
+    "ir": Layout(_each_rank(graphs.graph_files), {"dot": False}),
+    "memtrack": Layout(_each_rank(graphs.memory_tracker), {"npu": False}),
     "dynamic-config": Layout(
-        write=_dynamic_config,
-        conditions={"memory": True, "stack": False},
-        variants={
-            "ms-2.4": Variant(title="MindSpore 2.4: numbers for names"),
-            "torch_npu": Variant(
-                title="torch_npu's dynamic_profile: the number of steps, where MindSpore has the last"
-            ),
+        _dynamic_config,
+        _switches("memory no-stack"),
+        {
+            "ms-2.4": Variant("MindSpore 2.4: numbers for names"),
+            "torch_npu": Variant("torch_npu's dynamic_profile: the number of steps, where MindSpore has the last"),
         },
     ),
-    "cluster": Layout(
-        write=_cluster, conditions={"communication": True, "text": True, "db": False}, variants=_OF_THE_RUN
-    ),
+    "cluster": Layout(_cluster, _switches("communication text no-db"), _OF_THE_RUN),
 }

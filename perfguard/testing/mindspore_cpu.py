@@ -32,7 +32,7 @@ from perfguard.testing.formats import (
     us,
     utc,
 )
-from perfguard.testing.truth import Execution, Operator, Output, Rank, Shape, grouped, memory_totals, of_step
+from perfguard.testing.truth import Execution, Operator, Output, Rank, grouped, memory_totals, of_step
 
 #: Types that PyNative mode runs through its fast path; the profiler knows their type, not their scope.
 _FAST_PATH = frozenset({"MatMul", "ReLU"})
@@ -183,13 +183,10 @@ def _framework(output: Output) -> bytes:
         if _is_fast(operator, output):
             lines.append(f";;{output.truth.graph};")
             continue
-        inputs = "".join(f"input_{i}:{_shape(shape)};" for i, shape in enumerate(operator.inputs, start=1))
+        shapes = ("NoShape" if shape is None else list(shape) for shape in operator.inputs)
+        inputs = "".join(f"input_{i}:{shape};" for i, shape in enumerate(shapes, start=1))
         lines.append(f"{operator.type};{operator.name};{output.truth.graph};{inputs}")
     return lines_bytes(lines)
-
-
-def _shape(shape: Shape | None) -> str:
-    return "NoShape" if shape is None else str(list(shape))
 
 
 def memory_file(rank: Rank) -> Files:
@@ -227,8 +224,10 @@ def _timeline_files(output: Output) -> Files:
     def event(name: str, tid: object, start_ns: int, dur: float, pid: int = number, **more: object) -> Event:
         return timeline_event(name, tid, us(start_ns - _offset_ns(output)), dur, pid, **more)
 
-    events = [_sort_index(number, 100001, -3)] * len(layers)
-    events += [_sort_index(number, 100000, -4)] * (2 * len(rank.steps))
+    events = []
+    for tid, index, times in ((100001, -3, len(layers)), (100000, -4, 2 * len(rank.steps))):
+        place: Event = {"name": "thread_sort_index", "pid": number, "tid": tid, "ts": 0, "ph": "M", "cat": "__metadata"}
+        events += [{**place, "args": {"sort_index": index}}] * times
     for run, one in runs:
         events.append(event(one.name, "HostCpuOps0", run.start_ns, float(milliseconds(run.duration_ns)) * 1000))
     for layer in layers:
@@ -249,11 +248,6 @@ def _timeline_files(output: Output) -> Files:
         f"cpu_timeline_display_{number}.json": one_by_one(events),
         f"cpu_timeline_summary_{number}.json": summary,
     }
-
-
-def _sort_index(pid: int, tid: int, index: int) -> Event:
-    event: Event = {"name": "thread_sort_index", "pid": pid, "tid": tid, "ts": 0, "ph": "M", "cat": "__metadata"}
-    return {**event, "args": {"sort_index": index}}
 
 
 def cycle_2_5(output: Output) -> Files:

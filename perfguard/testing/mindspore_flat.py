@@ -108,6 +108,7 @@ def _device_tables(output: Output) -> Files:
     number = output.number
     runs = output.rank.runs()
     unit = 1000 if output.since_2_1 else 1_000_000
+    time = {"1.3": "execution_time", "1.9": "execution_time", "2.3": "task_time"}.get(output.version, "total_time")
     header = ["full_kernel_name" if output.names_kernels else "full_op_name", "execution_time", "execution_frequency"]
     detail: list[Row] = [(one.name, one.mean_ns / unit, len(one.kernels)) for one in runs]
     if output.since_2_1:
@@ -117,7 +118,7 @@ def _device_tables(output: Output) -> Files:
         header, detail = header[:2], [row[:2] for row in detail]
     return {
         f"aicore_intermediate_{number}_detail.csv": csv_bytes(header, detail),
-        f"aicore_intermediate_{number}_type.csv": _type_table(output),
+        f"aicore_intermediate_{number}_type.csv": _type_table(output, time=time),
         f"framework_raw_{number}.csv": _framework(output),
         f"output_timeline_data_{number}.txt": _timeline_data(output),
         f"ascend_timeline_display_{number}.json": _timeline(output),
@@ -138,7 +139,7 @@ def _by_type(runs: Iterable[Runs], *, once: bool) -> dict[str, tuple[float, int]
     }
 
 
-def _type_table(output: Output) -> bytes:
+def _type_table(output: Output, *, time: str) -> bytes:
     groups = _by_type(output.rank.runs(), once=output.before_2_0)
     whole = sum(total for total, _ in groups.values())
     rows: list[Row] = [
@@ -147,7 +148,6 @@ def _type_table(output: Output) -> bytes:
         else (kind, total / 1_000_000, times, f"{100 * total / whole:.2f}")
         for kind, (total, times) in groups.items()
     ]
-    time = "task_time" if output.version == "2.3" else "execution_time" if output.before_2_0 else "total_time"
     name = "kernel_type" if output.names_kernels else "op_type"
     return csv_bytes(f"{name},{time},execution_frequency,percent", rows)
 
@@ -304,17 +304,11 @@ def _aicpu(output: Output) -> Files:
 
 
 def _pynative(output: Output) -> Files:
-    runs = output.rank.runs()
-    whole = sum(one.total_ns for one in runs)
-    types = [
-        (kind, total / 1_000_000, times, f"{100 * total / whole:.2f}")
-        for kind, (total, times) in _by_type(runs, once=False).items()
-    ]
-    detail = [(one.name, one.mean_ns / 1_000_000) for one in runs]
+    detail = [(one.name, one.mean_ns / 1_000_000) for one in output.rank.runs()]
     name = f"pynative_op_intermediate_{output.number}"
     return {
         f"{name}_detail.csv": csv_bytes("full_op_name,execution_time", detail),
-        f"{name}_type.csv": csv_bytes("op_type,execution_time,execution_frequency,percent", types),
+        f"{name}_type.csv": _type_table(output, time="execution_time"),
     }
 
 

@@ -42,7 +42,9 @@ def directory(output: Output) -> Files:
         f"activity_execute_timestamp_{number}.txt": _activity_timestamps(rank),
         f"gpu_framework_{number}.txt": _framework(output),
         f"step_trace_profiling_{number}.txt": _step_points(rank),
-        f"start_time_{number}.txt": _start_time(rank),
+        f"start_time_{number}.txt": lines_bytes(
+            [f"host_monotonic_raw_time(ns): {rank.start_ns % 10**15}", f"gpu_start_time(ns): {rank.start_ns}"]
+        ),
         f"profiler_info_{number}.json": profiler_info(output, analysed_ns=rank.end_ns, known={"graph_ids": [0]}),
         **_timeline(output),
     }
@@ -141,15 +143,9 @@ def _step_points(rank: Rank) -> bytes:
     return lines_bytes(lines)
 
 
-def _start_time(rank: Rank) -> bytes:
-    return f"host_monotonic_raw_time(ns): {rank.start_ns % 10**15}\ngpu_start_time(ns): {rank.start_ns}\n".encode()
-
-
 def _dynamic_shapes(rank: Rank) -> bytes:
     """Write the runs of operators and kernels, and their sums by type, step by step (microseconds)."""
-    document: dict[str, dict[str, object]] = {
-        name: {} for name in ("operator", "kernel", "operator_type", "kernel_type")
-    }
+    document: dict[str, dict[str, object]] = {}
     for number, step in enumerate(rank.steps, start=1):
         kernels = of_step(rank.kernels, step.step)
         by_type = grouped(kernels, lambda one: one.operator.type)
@@ -161,7 +157,7 @@ def _dynamic_shapes(rank: Rank) -> bytes:
             "kernel_type": {name: [*_sums(ones), ones[-1].operator.full_name] for name, ones in by_activity.items()},
         }
         for name, part in parts.items():
-            document[name][str(number)] = part
+            document.setdefault(name, {})[str(number)] = part
     return json_bytes(document)
 
 

@@ -9,6 +9,7 @@ import math
 import struct
 from collections.abc import Iterable
 
+from perfguard.artifacts.readers.summary import masked_crc32c
 from perfguard.testing.formats import Files, below, json_bytes
 from perfguard.testing.truth import Operator, Output
 
@@ -25,8 +26,11 @@ def summary_files(output: Output) -> Files:
         _event(begin + 0.001, graph=_graph(truth.operators)),
         *(_event(step.end_ns / 1e9, step=i, summary=_values(i)) for i, step in enumerate(rank.steps, start=1)),
     ]
+    kind = _text(1, "op_type") + _text(2, "GeneratorDataset")
+    workers = _text(1, "num_parallel_workers") + _field(2, _VARINT, 1)
+    dataset = _field(2, _BYTES, _field(1, _BYTES, kind) + _field(4, _BYTES, workers))
     lineage = [
-        _event(begin + 0.001, others=_field(9, _BYTES, _dataset_graph())),
+        _event(begin + 0.001, others=_field(9, _BYTES, dataset)),
         _event(rank.end_ns / 1e9, others=_field(6, _BYTES, _train_lineage(len(rank.steps)))),
     ]
     files = {
@@ -39,14 +43,7 @@ def summary_files(output: Output) -> Files:
 
 def _record(payload: bytes) -> bytes:
     length = struct.pack("<Q", len(payload))
-    return length + struct.pack("<I", _masked(length)) + payload + struct.pack("<I", _masked(payload))
-
-
-def _masked(data: bytes) -> int:
-    from google_crc32c import value
-
-    checksum: int = value(data)
-    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return length + struct.pack("<I", masked_crc32c(length)) + payload + struct.pack("<I", masked_crc32c(payload))
 
 
 def _varint(number: int) -> bytes:
@@ -107,12 +104,6 @@ def _histogram(step: int) -> bytes:
     odd = b"".join(_field(number, _VARINT, 0) for number in (2, 3, 4))
     ends = _field(5, _DOUBLE, edge) + _field(6, _DOUBLE, -edge) + _field(7, _DOUBLE, 0.0)
     return buckets + odd + ends + _field(8, _VARINT, sum(counts))
-
-
-def _dataset_graph() -> bytes:
-    kind = _text(1, "op_type") + _text(2, "GeneratorDataset")
-    workers = _text(1, "num_parallel_workers") + _field(2, _VARINT, 1)
-    return _field(2, _BYTES, _field(1, _BYTES, kind) + _field(4, _BYTES, workers))
 
 
 def _train_lineage(steps: int) -> bytes:

@@ -14,7 +14,17 @@ from math import prod
 from random import Random
 
 from perfguard.testing.formats import Files, microseconds
-from perfguard.testing.truth import Collective, Execution, Operator, Output, Rank, Span, memory_totals, of_step
+from perfguard.testing.truth import (
+    Collective,
+    Execution,
+    Operator,
+    Output,
+    Rank,
+    Span,
+    memory_totals,
+    of_step,
+    shape_text,
+)
 
 #: The clock of a trace begins some weeks before it.
 _BASE_OFFSET_S = 4_397_610
@@ -35,6 +45,25 @@ class HostOperation(Span):
     #: Whether a flow begins (forward) or ends (backward) here.
     has_flow: bool = False
     is_kernel_launch: bool = False
+
+    @property
+    def input_shapes(self) -> str:
+        """The shapes of the inputs as torch_npu prints them: `32,64;\\r\\n64;\\r\\n`."""
+        return "" if self.operator is None else ";\r\n".join(shape_text(shape or ()) for shape in self.operator.inputs)
+
+    @property
+    def input_types(self) -> str:
+        """The types of the inputs as torch_npu prints them: `float;\\r\\nScalar`."""
+        inputs = self.operator.inputs if self.operator else ()
+        return ";\r\n".join("float" if shape else "Scalar" for shape in inputs)
+
+    @property
+    def call_stack(self) -> str:
+        """The call stack as torch_npu prints it, the innermost call first."""
+        if self.is_backward:
+            return ""
+        inner = "/usr/lib/python3/torch/nn/modules/module.py(1527): _call_impl"
+        return f"{inner};\r\n/home/user/train.py({100 + len(self.name)}): train;\r\n<string>(1): <module>"
 
 
 def host_operations(rank: Rank) -> list[HostOperation]:

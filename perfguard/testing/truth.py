@@ -7,7 +7,7 @@ bytes. Durations on the host have six significant digits, because MindSpore prin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, TypeVar
@@ -20,12 +20,25 @@ _Key = TypeVar("_Key")
 Shape = tuple[int, ...]
 
 
+def shape_text(shape: Iterable[int]) -> str:
+    """Print a shape as CANN does: `32,64`."""
+    return ",".join(map(str, shape))
+
+
 def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
     """Group items by a key, in the order in which the keys first occur."""
     groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
+
+
+def summed(pairs: Iterable[tuple[_Key, Sequence[float]]]) -> dict[_Key, list[float]]:
+    """Add up the numbers of each key, place by place."""
+    groups = grouped(pairs, lambda pair: pair[0])
+    return {
+        key: [sum(column) for column in zip(*(pair[1] for pair in same), strict=True)] for key, same in groups.items()
+    }
 
 
 class Kind(NamedTuple):
@@ -98,6 +111,11 @@ class Operator:
         """The shapes of the inputs that have one; a scalar's is empty."""
         return [shape for shape in self.inputs if shape is not None]
 
+    @property
+    def input_shapes(self) -> str:
+        """The shapes of the inputs as CANN prints them, without scalars: `32,64;64`."""
+        return ";".join(shape_text(shape) for shape in self.inputs if shape)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -135,6 +153,11 @@ class Kernel(Span):
     operator: Operator
     task: int
     launch: Execution
+
+    @property
+    def name(self) -> str:
+        """The name that CANN writes."""
+        return f"{self.operator.type}_{self.operator.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,6 +329,10 @@ class Truth:
     def ranks(self) -> list[Rank]:
         """Every rank of every cycle, cycle by cycle."""
         return [rank for cycle in self.cycles for rank in cycle]
+
+    def name_of(self, one: Collective) -> str:
+        """Return the name of a collective, with three digits of its group: `hcom_allReduce__586_0_1`."""
+        return f"hcom_{one.type}__{self.group[-3:]}_{one.index}_1"
 
     @property
     def stages(self) -> int:
