@@ -10,17 +10,23 @@ changes nothing. The analysers log errors and return None, so what they wrote de
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from perfguard.capture.interpreter import Interpreter, find_interpreter
 from perfguard.errors import UsageError
-from perfguard.integrations.offline.analyser import ANALYSERS, python_path
-from perfguard.integrations.offline.collected import Analysed, Collected, find_collected
-from perfguard.integrations.offline.options import AnalysisOptions
 from perfguard.integrations.offline.process import Running, result_of, start
-from perfguard.integrations.offline.refusal import nothing_collected, refusal
+from perfguard.integrations.offline.recordings import (
+    Analysed,
+    AnalysisOptions,
+    Collected,
+    find_collected,
+    nothing_collected,
+    refusals,
+)
 
 
 def analyse(directory: Path, options: AnalysisOptions) -> Generator[Analysed, None, None]:
@@ -36,7 +42,7 @@ def analyse(directory: Path, options: AnalysisOptions) -> Generator[Analysed, No
         )
     ready = []
     for recording in found:
-        if reason := refusal(recording, options):
+        if reason := next(refusals(recording, options), ""):
             results.append(recording.refused(reason))
         elif reason := nothing_collected(recording):
             # Not a usage error: the recording is damaged.
@@ -44,8 +50,8 @@ def analyse(directory: Path, options: AnalysisOptions) -> Generator[Analysed, No
         else:
             ready.append(recording)
     if ready:
-        interpreter = find_interpreter(python_path(options.python))
-        lacks = [(recording, ANALYSERS[recording.layout].lack(interpreter)) for recording in ready]
+        interpreter = find_interpreter(_path_of(options.python))
+        lacks = [(recording, recording.lack(interpreter)) for recording in ready]
         results += [recording.refused(reason) for recording, reason in lacks if reason]
         ready = [recording for recording, reason in lacks if not reason]
     if not ready and all(one.refused for one in results):
@@ -54,6 +60,14 @@ def analyse(directory: Path, options: AnalysisOptions) -> Generator[Analysed, No
     yield from results
     if ready:
         yield from _analyse_all(ready, interpreter, options)
+
+
+def _path_of(python: Path | None) -> str:
+    """Return an absolute path: the analysis runs in another directory."""
+    found = shutil.which(python or sys.executable)
+    if found is None:
+        raise UsageError(f"there is no Python {python}; name one with --python PATH.")
+    return os.path.abspath(found)
 
 
 def _analyse_all(ready: list[Collected], interpreter: Interpreter, options: AnalysisOptions) -> Iterator[Analysed]:
