@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.conditions import CONDITIONS
-from perfguard.capture.mindspore_options import mindspore_options
-from perfguard.capture.mindspore_parameters import PARAMETERS
+from perfguard.capture.mindspore_options import PARAMETERS, mindspore_options
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
 
