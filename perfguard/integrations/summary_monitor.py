@@ -80,7 +80,10 @@ def _specified(given: Section, key: str) -> dict[str, Any]:
     plain = {**part.plain, **_with_nulls({name: part.plain[name] for name in nullable if name in part})}
     part = replace(part, plain=plain)
     found = {name: part.take(name) for name in plain}
-    if not part.is_null("collect_landscape") and "intervals" not in found["collect_landscape"]:
+    if part.is_null("collect_landscape"):
+        # Switched off by null.
+        found |= dict.fromkeys({"collect_landscape"} & plain.keys())
+    elif "intervals" not in found["collect_landscape"]:
         raise part.error("collect_landscape.intervals", "is missing; write intervals: [[1, 2, 3]]")
     pattern: Any = found.get("histogram_regular")
     try:
