@@ -21,8 +21,7 @@ from perfguard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from perfguard.capture.ab.pytest_run import Recorded, Timeable
-    from perfguard.capture.ab.sides import Side
+    from perfguard.capture.ab.sides import Recorded, Side, Timeable
     from perfguard.capture.worktree import Place
     from perfguard.judge import Paired, Policy, Verdict
     from perfguard.reports.files import ReportFile
@@ -229,7 +228,7 @@ def _with_side(ref: str | Path | None, requested: _Requested, place: Place) -> _
 
 def _record(side: Side, requested: _Requested, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
     """Record a side. Raises `_Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
-    from perfguard.capture.ab.pytest_run import record
+    from perfguard.capture.ab.sides import record
     from perfguard.reports.reading import read_report
 
     here = side.name == "current"
