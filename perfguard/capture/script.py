@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.capture.command import Ended, free_port, run_command
-from perfguard.capture.environment import cpu_model, environment
-from perfguard.capture.interpreter import Interpreter, find_interpreter
+from perfguard.capture.environment import Interpreter, cpu_model, environment, find_interpreter, release
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
@@ -162,14 +161,14 @@ def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[
             )
         return None
     version = interpreter.packages["mindspore"]
-    release = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if script.window is not None and release < (2, 5):
+    has_schedule = release(version) >= (2, 5)
+    if script.window is not None and not has_schedule:
         raise UsageError(
             f"MindSpore {version} of {interpreter.path} has no profiler with a schedule, and MS_PROFILER_OPTIONS has no "
             "window; leave --window out to record the whole run."
         )
     given = dict(script.options)
-    if release >= (2, 5):
+    if has_schedule:
         given.setdefault("profile_memory", True)
     return mindspore_options(version, given, surface="env")
 

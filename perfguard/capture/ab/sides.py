@@ -13,7 +13,7 @@ from typing import Any
 
 from perfguard import thresholds
 from perfguard.capture.command import END_WITH_PARENT, HOME, Ended, last_line, run_command
-from perfguard.capture.interpreter import interpreter_flags
+from perfguard.capture.environment import interpreter_flags
 from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from perfguard.capture.interpreter import Interpreter, find_interpreter
+from perfguard.capture.environment import Interpreter, find_interpreter
 from perfguard.errors import UsageError
 from perfguard.integrations.offline.process import Running, result_of, start
 from perfguard.integrations.offline.recordings import (

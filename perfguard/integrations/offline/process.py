@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from perfguard.capture.interpreter import Interpreter
+from perfguard.capture.environment import Interpreter, release
 from perfguard.integrations.offline.recordings import (
     FRAMEWORK,
     RAW,
@@ -30,7 +30,6 @@ from perfguard.integrations.offline.recordings import (
     AnalysisOptions,
     Collected,
     ranks_in,
-    release,
 )
 
 #: Runs in a Python of another environment, with a request as JSON (`_request`).

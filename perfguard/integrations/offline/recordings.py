@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.artifacts.survey import survey
-from perfguard.capture.interpreter import Interpreter
+from perfguard.capture.environment import Interpreter, release
 from perfguard.capture.replay import recordings_in
 from perfguard.errors import UsageError
 from perfguard.recording import PROFILER_DIRECTORY, RECORDING_FILE
@@ -150,12 +150,6 @@ def holds_a_file(directory: Path) -> bool:
 def ranks_in(framework: Path) -> list[str]:
     """Return the ranks that the files of FRAMEWORK/ name (MindSpore on a CPU)."""
     return sorted({found[1] for path in framework.glob("cpu_*") if (found := _RANK.search(path.name))}, key=int)
-
-
-def release(version: str) -> tuple[int, int]:
-    """Return the first two numbers of a version; (0, 0) if there are none."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
