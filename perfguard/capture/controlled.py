@@ -55,11 +55,9 @@ def choose_cpus(threads: int) -> tuple[int, ...]:
 def bind(threads: int, cpus: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Bind this process to `cpus`, else to those of `choose_cpus`; return them, or nothing if the system refuses."""
     chosen = choose_cpus(threads) if cpus is None else cpus
-    if not chosen or not hasattr(os, "sched_setaffinity"):
-        return ()
     try:
         os.sched_setaffinity(0, chosen)
-    except OSError:
+    except (AttributeError, OSError):
         return ()
     return chosen
 
