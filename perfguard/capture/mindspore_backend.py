@@ -36,8 +36,8 @@ class MindSporeBackend:
 
     Without `options` memory is recorded, on an Ascend device the device as well. `via="profile"` uses
     `mindspore.profiler.profile` with the window as its schedule, `via="Profiler"` the deprecated `mindspore.Profiler`: start,
-    stop and analyse around the active steps of every cycle, without warm-up. Raises `UsageError` for options of another
-    surface, and for those that the backend sets itself.
+    stop and analyse around the active steps of every cycle, without warm-up. Raises `UsageError` for options that the backend
+    sets itself.
     """
 
     name = "mindspore"
@@ -306,8 +306,6 @@ def require_no_warmup(via: str, window: StepWindow) -> None:
 
 
 def _require_suitable(options: MindSporeOptions, via: str) -> None:
-    if options.surface != via:
-        raise UsageError(f"The options are for {options.surface!r}; make them with surface={via!r}.")
     for name in _OWN:
         if name in options.requested:
             raise UsageError(f"{name}={options.requested[name]!r}: perfguard sets it from the window; leave it out.")

@@ -158,42 +158,21 @@ class MindSporeOptions:
             name: self.requested.get(name, one.default) for name, one in self.parameters.items()
         } | self._completed()
 
-    def environment(self, output_path: str | Path | None = None) -> str:
-        """Return the text of MS_PROFILER_OPTIONS that records into `output_path`.
-
-        Raises `UsageError` for a path that is not absolute: MindSpore up to 2.4 replaces it by `data` where it runs.
-        """
-        if self.surface != "env":
+    def environment(self, output_path: str) -> str:
+        """Return the text of MS_PROFILER_OPTIONS that records into the absolute path `output_path`."""
+        if self.requested.get("output_path", output_path) != output_path:
             raise UsageError(
-                f"MS_PROFILER_OPTIONS needs options made with surface='env', got options for {PLACES[self.surface]}."
+                f"MS_PROFILER_OPTIONS: output_path is given twice, {output_path!r} and {self.requested['output_path']!r}; "
+                "leave the option out."
             )
-        path = str(output_path) if output_path is not None else self.requested.get("output_path")
-        if path is None or not os.path.isabs(path):
-            raise UsageError(
-                f"MS_PROFILER_OPTIONS: output_path must be an absolute path, got {path!r}; MindSpore writes a relative one "
-                "elsewhere."
-            )
-        if self.requested.get("output_path", path) != path:
-            raise UsageError(
-                f"MS_PROFILER_OPTIONS: output_path is given twice, {path!r} and {self.requested['output_path']!r}; leave the "
-                "option out."
-            )
-        return json.dumps({"start": True, "output_path": path} | self._plain(none="None"))
+        return json.dumps({"start": True, "output_path": output_path} | self._plain(none="None"))
 
     def document(self) -> dict[str, Any]:
-        """Return the requested options in the form of profiler_config.json. Raises `UsageError` for another surface."""
-        if self.surface != "dynamic":
-            raise UsageError(
-                f"profiler_config.json needs options made with surface='dynamic', got options for {PLACES[self.surface]}."
-            )
+        """Return the requested options in the form of profiler_config.json."""
         return self._plain(none="AiCoreNone")
 
     def keywords(self) -> dict[str, Any]:
         """Return the keyword arguments of `mindspore.Profiler` or `mindspore.profiler.profile`. Imports MindSpore."""
-        if self.surface not in CLASSES:
-            raise UsageError(
-                f"The options are for {PLACES[self.surface]}, which has no arguments; make them with surface='profile'."
-            )
         from mindspore import profiler
 
         parameters = self.parameters
@@ -250,8 +229,6 @@ def mindspore_options(
     ignore or reset: an unknown name, a wrong type, a value out of range, a contradiction, an option without effect.
     """
     numbers = _numbers(version)
-    if surface not in PLACES:
-        raise UsageError(f"surface={surface!r} is not known; {nearest(str(surface), PLACES)}")
     if device not in DEVICES:
         raise UsageError(f"device={device!r} is not known; {nearest(str(device).lower(), DEVICES)}")
     if numbers < SURFACE_SINCE[surface]:

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Optional, Set, Tuple
 
+    from .recorder import StepRecorder
+
 
 class Framework:
     """One framework. Its hooks call the recorder's `begin` and `end`; the recorder calls the methods here."""
@@ -26,8 +28,19 @@ class Framework:
     #: Whether the profiler must not be started now.
     tied = False
 
-    def __init__(self, plan: Dict[str, Any]) -> None:
-        self.plan = plan
+    #: Waits for the device.
+    synchronize: Callable[[], None]
+    #: Start the profiler; count a step in it; stop it, which writes its output; stop it without any output.
+    start: Callable[[], None]
+    advance: Callable[[], None]
+    stop: Callable[[], None]
+    discard: Callable[[], None]
+    #: Returns the device, the rank and the packages of this process.
+    facts: Callable[[], Dict[str, Any]]
+
+    def __init__(self, recorder: StepRecorder) -> None:
+        self.recorder = recorder
+        self.plan = recorder.plan
         #: How many calls of models are under way, one inside the other.
         self.depth = 0
         self.profiler: Any = None
@@ -36,25 +49,7 @@ class Framework:
         #: Where the script's own handler writes.
         self.handled: Optional[str] = None
         self.there_before: Set[str] = set()
-
-    def synchronize(self) -> None:
-        """Wait for the device."""
-
-    def start(self) -> None:
-        """Start the profiler."""
-
-    def advance(self) -> None:
-        """Count a step in the profiler."""
-
-    def stop(self) -> None:
-        """Stop the profiler, which writes its output."""
-
-    def discard(self) -> None:
-        """Stop the profiler and leave no output."""
-
-    def facts(self) -> Dict[str, Any]:
-        """Return the device, the rank and the packages of this process."""
-        raise NotImplementedError
+        recorder.watch(self)
 
     def mark(self) -> None:
         """Mark the begin of a step in the trace."""
@@ -100,10 +95,11 @@ def note_when_on(kind: Any, start: str, *stops: str) -> None:
 
     def noting(method: Any, is_start: bool) -> Any:
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-            on = getattr(self, "perfguard", {}).get("on")
-            if on is not None and is_start and not (on and on[-1][1] is None):
+            on: Any = getattr(self, "perfguard", {}).get("on")
+            is_on = bool(on) and on[-1][1] is None
+            if on is not None and is_start and not is_on:
                 on.append([time.time_ns(), None])
-            if on is not None and not is_start and on and on[-1][1] is None:
+            if is_on and not is_start:
                 on[-1][1] = time.time_ns()
             return method(self, *arguments, **keywords)
 

@@ -24,10 +24,8 @@ class MindSpore(Framework):
     follow_at_once = ("optimizer", "call")
 
     def __init__(self, recorder: StepRecorder, mindspore: Any) -> None:
-        super().__init__(recorder.plan)
-        self.recorder = recorder
+        super().__init__(recorder)
         self.mindspore = mindspore
-        recorder.watch(self)
         self.synchronous = False
         try:
             # Its place since 2.9; the old name works too, with a message on standard error.
@@ -175,11 +173,8 @@ class MindSpore(Framework):
             return False
         from mindspore import log
 
-        def silent(record: Any) -> bool:
-            return False
-
         # MindSpore logs at every use that this setting will be renamed.
-        logger = log._get_logger()
+        logger, silent = log._get_logger(), lambda record: False
         logger.addFilter(silent)
         try:
             before = bool(self.mindspore.get_context("pynative_synchronize"))
