@@ -95,7 +95,7 @@ class Running:
     def close(self) -> None:
         """Delete its copy."""
         self.output.close()
-        _discard(self.recording)
+        _discard(self.copy.parent)
 
 
 def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptions) -> Running:
@@ -123,10 +123,10 @@ def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptio
         )
     except BaseException:
         output.close()
-        _discard(recording)
+        _discard(folder)
         raise
-    limit = float("inf") if options.timeout_s is None else options.timeout_s
-    return Running(recording, version, process, output, copy, made, time.monotonic() + limit)
+    deadline = time.monotonic() + (options.timeout_s or float("inf"))
+    return Running(recording, version, process, output, copy, made, deadline)
 
 
 def _request(recording: Collected, copy: Path, version: str, options: AnalysisOptions) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def _request(recording: Collected, copy: Path, version: str, options: AnalysisOp
     }
 
 
-def _discard(recording: Collected) -> None:
+def _discard(folder: Path) -> None:
     # If something cannot be removed, the next analysis reports it.
-    shutil.rmtree(recording.place / WORK_DIRECTORY, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- after it ran ------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def _problem(one: Running, errors: list[str], options: AnalysisOptions) -> str:
         )
     for path in results:
         if path.suffix == ".json" and not _is_complete(path, thoroughly=bool(errors)):
-            return f"{path.name} is cut short" + (f" ({first})" if first else " (the disk may be full)")
+            return f"{path.name} is cut short ({first or 'the disk may be full'})"
     if options.steps is not None and one.recording.layout == "ms-2.3":
         return _steps_missing(one.copy, options.steps, options.steps_text)
     return ""
@@ -257,12 +257,12 @@ def copy_recording(place: Path, copy: Path) -> None:
     """Copy a recording without earlier results: raw data as hard links, which an analyser reads or deletes."""
     copy.mkdir()
     shutil.copystat(place, copy)
+    without = shutil.ignore_patterns(RESULTS)
     for entry in sorted(place.iterdir()):
         if entry.name in (WORK_DIRECTORY, RESULTS, "logs") or _FLAT_RESULT.fullmatch(entry.name):
             continue
         if entry.is_dir() and not entry.is_symlink():
             how = _linked if RAW.fullmatch(entry.name) else shutil.copy2
-            without = shutil.ignore_patterns(RESULTS)
             shutil.copytree(entry, copy / entry.name, symlinks=True, ignore=without, copy_function=how)
         elif entry.is_symlink() or entry.is_file():
             shutil.copy2(entry, copy / entry.name, follow_symlinks=False)
@@ -299,10 +299,7 @@ def add_missing_info(recording: Collected, copy: Path, version: str) -> Path | N
 
 def compared(place: Path, copy: Path) -> str:
     """Return whether the result differs from an earlier one; empty if there is none."""
-    old, new = (
-        sorted(path.relative_to(root / RESULTS) for path in (root / RESULTS).rglob("*") if path.is_file())
-        for root in (place, copy)
-    )
+    old, new = (_files(root / RESULTS) for root in (place, copy))
     if not old:
         return ""
     same = old == new and all(filecmp.cmp(place / RESULTS / name, copy / RESULTS / name, shallow=False) for name in new)
@@ -333,9 +330,9 @@ def take_over(recording: Collected, copy: Path, made: Path | None, *, keeps_raw:
 
 
 def _is_same(path: Path, target: Path) -> bool:
-    if not target.is_file() or path.is_symlink():
-        return os.path.lexists(target) and path.is_symlink()
-    return path.samefile(target) or filecmp.cmp(path, target, shallow=False)
+    if path.is_symlink():
+        return os.path.lexists(target)
+    return target.is_file() and (path.samefile(target) or filecmp.cmp(path, target, shallow=False))
 
 
 def _files(root: Path) -> list[Path]:
