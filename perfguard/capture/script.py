@@ -42,6 +42,7 @@ _GRAPH_LEVELS = {
 }
 _INJECTED = Path(__file__).parent / "injected"
 _PLAN, _MARK = "PERFGUARD_PLAN", "PERFGUARD_RUN"
+_GRAPHS = f"{PROFILER_DIRECTORY}/graphs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +100,11 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
     directory = _fresh(directory)
     with tempfile.TemporaryDirectory(prefix="perfguard-facts-") as temporary:
         facts = Path(temporary)
-        window = None if script.window is None else step_counts(script.window)
         plan = {
             "facts": str(facts),
             "profiler": str(directory / PROFILER_DIRECTORY),
             "ranked": script.launcher is not None,
-            "window": window,
+            "window": None if script.window is None else step_counts(script.window),
             "limit": LIMIT,
             "backends": backends,
             "torch": {"record_shapes": True, "profile_memory": True},
@@ -143,16 +143,16 @@ def _is_python(command: str) -> bool:
 
 def _backends(script: Script, interpreter: Interpreter) -> list[str]:
     installed = [name for name in RECORDED if name in interpreter.packages]
-    if script.backend is not None and script.backend not in installed:
-        raise UsageError(
-            f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."
-        )
-    if not installed:
+    if script.backend is None and not installed:
         raise UsageError(
             f"{interpreter.path} has neither mindspore nor torch, so there is no profiler to use; "
             "name another Python with --python PATH."
         )
-    return [script.backend] if script.backend is not None else installed
+    if script.backend is not None and script.backend not in installed:
+        raise UsageError(
+            f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."
+        )
+    return installed if script.backend is None else [script.backend]
 
 
 def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[str]) -> MindSporeOptions | None:
@@ -235,14 +235,10 @@ def _variables(
     if script.graphs is not None:
         if options is None:
             raise UsageError(f"--graphs {script.graphs} is for MindSpore, and {interpreter.path} has no MindSpore.")
-        found |= graph_variables(_graphs_of(directory), script.graphs)
+        found |= graph_variables(directory / _GRAPHS, script.graphs)
     if options is not None:
         found["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
     return found
-
-
-def _graphs_of(directory: Path) -> Path:
-    return directory / PROFILER_DIRECTORY / "graphs"
 
 
 def graph_variables(directory: Path, level: int) -> dict[str, str]:
@@ -280,10 +276,9 @@ def _gather(
     workload: str,
     directory: Path,
 ) -> ScriptRun:
-    """Make one recording of the facts of all processes."""
     notes = [f"{ended.left_behind} processes were left behind, and were ended"] if ended.left_behind else []
     trained = [one for one in processes if one["steps"] or one["own"]] or processes
-    if script.graphs is not None and not _graphs_of(directory).is_dir():
+    if script.graphs is not None and not (directory / _GRAPHS).is_dir():
         notes.append("no graph was saved: the script compiled nothing")
     own = [(one, profiler) for one in trained for profiler in one["own"]]
     if own and script.window is None:
@@ -297,6 +292,12 @@ def _gather(
     window = StepWindow(**counts) if counts else None
     phases = None if window is None else [phase for phase, _ in window.phases(timed)]
     steps = tuple(step for one in trained for step in _steps(one, phases, 0 if is_alone else one["rank"]))
+    # The script decides what its own profiler records; the files show it.
+    conditions: dict[str, bool] = {}
+    if not own and first["backend"] == "torch":
+        conditions = {"memory": True, "shapes": True}
+    elif not own and options is not None:
+        conditions = options.conditions
     ending, reason = next(_endings(script, trained, ended, saw_python))
     recording = Recording(
         directory=directory,
@@ -312,20 +313,13 @@ def _gather(
         reason=reason,
         rank=first["rank"] if is_alone else None,
         timed_steps=timed,
-        # The script decides what its own profiler records; the files show it.
-        conditions={} if own else _conditions(first["backend"], options),
+        conditions=conditions,
     )
     if not directory.is_dir():
         notes.append(f"{directory} was deleted while the script ran")
         directory.mkdir(parents=True)
     write_recording(recording)
     return ScriptRun(recording=recording, ended=ended, notes=tuple(notes))
-
-
-def _conditions(backend: str, options: MindSporeOptions | None) -> dict[str, bool]:
-    if backend == "torch":
-        return {"memory": True, "shapes": True}
-    return dict(options.conditions) if options is not None else {}
 
 
 def _found_phases(one: Mapping[str, Any]) -> list[Phase]:
@@ -428,9 +422,8 @@ def _copy_output(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Pat
                 raise CaptureError(
                     f"{entry} cannot be copied to {target}: {error.strerror or error}. Free the disk, then run again."
                 ) from error
-        at = f"{found['at']} has its own profiler ({found['what']}); "
         wrote = f"its output in {place} is judged" if new else f"it wrote nothing new in {place}"
         if not new and (mixed := _changed(place, found)):
             wrote = f"it wrote into {mixed}, which holds the output of an earlier run: move that away, and run again"
-        notes.append(at + wrote)
+        notes.append(f"{found['at']} has its own profiler ({found['what']}); {wrote}")
     return notes

@@ -19,7 +19,7 @@ from perfguard.errors import CaptureError, UsageError
 from perfguard.window import StepWindow
 
 #: The options that the profiler takes as they are.
-_FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class TorchBackend:
                 activities=self._activities(module.ProfilerActivity),
                 schedule=module.schedule(**{**window.as_dict(), "skip_first": options.first_step}),
                 on_trace_ready=self._handler(module, options.directory or directory),
-                **{name: getattr(options, name) for name in _FLAGS},
+                **{name: getattr(options, name) for name in FLAGS},
                 **self._experimental(),
             )
             self._profiler.start()

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from perfguard.capture.torch_backend import TorchOptions, imported_torch, npu_profiler
+from perfguard.capture.torch_backend import FLAGS, TorchOptions, imported_torch, npu_profiler
 from perfguard.configuration import Section, configuration_schema, one_line
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
@@ -45,12 +45,12 @@ _OF_MINDSPORE = ("stop_step", "prof_path", "analyse_mode", "aicore_metrics", "pr
 def dynamic_profile(config_path: Path, *, output: Path | None, workload: str, rank: int, world_size: int) -> Part:
     """Return the dynamic profile of a directory, or of the profiler_config.json in one. Raises `UsageError`."""
     directory = (config_path.parent if config_path.name == CONFIG_FILE else config_path).absolute()
-    if os.path.lexists(directory) and not os.path.isdir(directory):
-        raise UsageError(
-            f"config_path = {str(config_path)!r} is a file; name a directory, or the {CONFIG_FILE} in one."
-        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(
+            f"config_path = {str(config_path)!r} is a file; name a directory, or the {CONFIG_FILE} in one."
+        ) from None
     except OSError as error:
         raise UsageError(
             f"config_path = {str(config_path)!r} cannot be created: {error.strerror}; name another directory."
@@ -178,22 +178,14 @@ class DynamicProfile(Part):
             return
         begin = config["start_step"] or AT_ONCE
         if begin != AT_ONCE and begin < self._step:
-            self._log.warning(
-                "start_step = %d of %s is in the past: step %d is next. Write -1 for the next step.",
-                begin,
-                self.path,
-                self._step,
-            )
+            past = "start_step = %d of %s is in the past: step %d is next. Write -1 for the next step."
+            self._log.warning(past, begin, self.path, self._step)
             return
         if self._requested is not None:
             self._log.info("The window requested before has not begun and is cancelled.")
         self._requested = config, (self._step if begin == AT_ONCE else begin)
-        self._log.info(
-            "Start step will be set to %d: %d warmup and %d active steps.",
-            self._requested[1],
-            config["warmup"],
-            config["active"],
-        )
+        first, warmup, active = self._requested[1], config["warmup"], config["active"]
+        self._log.info("Start step will be set to %d: %d warmup and %d active steps.", first, warmup, active)
 
     # -- a window ------------------------------------------------------------------------------------------------------------
 
@@ -209,6 +201,7 @@ class DynamicProfile(Part):
 
     def _open(self, config: dict[str, Any]) -> None:
         place = self._base / (self._output or config["prof_dir"])
+        requested = {key: value for key, value in config.items() if key not in ("prof_dir", "is_valid")}
         try:
             options, notes = self._options(config)
             directory = self._claimed(place, config)
@@ -217,10 +210,7 @@ class DynamicProfile(Part):
                 workload=self._workload,
                 directory=directory,
                 window=StepWindow(skip_first=0, wait=0, warmup=config["warmup"], active=config["active"]),
-                requested={
-                    **{key: value for key, value in config.items() if key not in ("prof_dir", "is_valid")},
-                    "start_step": self._step,
-                },
+                requested=requested | {"start_step": self._step},
                 notes=notes,
             )
         except PerfguardError as error:
@@ -261,11 +251,7 @@ class DynamicProfile(Part):
         if config["analyse"]:
             notes.append("analyse has no effect here: torch.profiler writes no raw data.")
         options = TorchOptions(
-            record_shapes=config["record_shapes"],
-            profile_memory=config["profile_memory"],
-            with_stack=config["with_stack"],
-            with_flops=config["with_flops"],
-            with_modules=config["with_modules"],
+            **{name: config[name] for name in FLAGS},
             host="CPU" in config["activities"],
             device="NPU" in config["activities"],
             metadata={key: json.dumps(value) for key, value in config["metadata"].items()},

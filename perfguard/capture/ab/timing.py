@@ -166,9 +166,8 @@ def _one_in_turns(
 
 
 def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> PairedTiming:
-    samples = {
-        name: tuple(found[name]) for name in ("base_ns", "current_ns", "base_wall_ns", "current_wall_ns", "cpus")
-    }
+    names = ("base_ns", "current_ns", "base_wall_ns", "current_wall_ns", "cpus")
+    samples = {name: tuple(found[name]) for name in names}
     return PairedTiming(interleaved=interleaved, clock=found["clock"], seed=seed, **samples)
 
 
@@ -177,9 +176,8 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     if not timings:
         return ()
     how = INTERLEAVED if timings[0].interleaved else "timed in turns"
-    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} " + " ".join(
-        str(timing.seed) for timing in timings
-    )
+    seeds = " ".join(str(timing.seed) for timing in timings)
+    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} {seeds}"
     unbound = () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)
     return (drawn, *unbound)
 
