@@ -35,7 +35,7 @@ def command(directory: Path, steps: str | None, **how: Any) -> None:
     from perfguard.cli.check import examined
     from perfguard.contract import expectation
     from perfguard.integrations.offline import analyse
-    from perfguard.integrations.offline.recordings import AnalysisOptions
+    from perfguard.integrations.offline_recordings import AnalysisOptions
     from perfguard.judge import Policy
     from perfguard.reports.terminal import checked
 

@@ -22,7 +22,7 @@ from perfguard.capture.replay import replay
 from perfguard.errors import UsageError
 from perfguard.gate import examine
 from perfguard.integrations.offline import analyse
-from perfguard.integrations.offline.recordings import WORK_DIRECTORY, AnalysisOptions, recorded_steps
+from perfguard.integrations.offline_recordings import WORK_DIRECTORY, AnalysisOptions, recorded_steps
 from perfguard.judge import Policy
 from perfguard.testing import generate
 from tests.facts import codes
@@ -266,7 +266,7 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from perfguard.integrations.offline import analyse
-from perfguard.integrations.offline.recordings import AnalysisOptions
+from perfguard.integrations.offline_recordings import AnalysisOptions
 from perfguard.artifacts.survey import survey
 from perfguard.errors import UsageError
 survey(Path(sys.argv[1]))  # reads what perfguard brings along, which somebody else may not be able to

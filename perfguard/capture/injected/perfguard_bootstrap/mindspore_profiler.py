@@ -7,13 +7,11 @@ import json
 import os
 import time
 
-from .framework import Framework, note_when_on, number_of, packages
+from .recorder import Framework, StepRecorder, note_when_on, number_of, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Optional
-
-    from .recorder import StepRecorder
 
 
 class MindSpore(Framework):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 
-from .framework import Framework, note_when_on, number_of, packages
+from .recorder import Framework, StepRecorder, note_when_on, number_of, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Optional, Tuple
-
-    from .recorder import StepRecorder
 
 
 class Torch(Framework):
