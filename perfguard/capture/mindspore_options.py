@@ -211,11 +211,10 @@ class MindSporeOptions:
 
     def _plain(self, *, none: str) -> dict[str, Any]:
         """Return the values as JSON types; `none` is the surface's name for AiCoreNone."""
-        left_out = {"start", "output_path"}
-        plain = {name: value for name, value in self._completed().items() if name not in left_out}
         return {
             name: none if value == "AiCoreNone" else list(value) if isinstance(value, tuple) else value
-            for name, value in plain.items()
+            for name, value in self._completed().items()
+            if name not in ("start", "output_path")
         }
 
 
@@ -376,24 +375,16 @@ def _apply(schemas: Mapping[str, Schema], values: Mapping[str, Any]) -> bool:
 
 
 def _is_on(one: Parameter, value: Any) -> bool:
-    if one.condition == "host_info":
-        return value is not None
-    if one.condition == "flops":
-        return bool(value == 0)
-    return bool(value)
+    return bool({"host_info": value is not None, "flops": value == 0}.get(one.condition, value))
 
 
 def _real(profiler: Any, one: Parameter, value: Any) -> Any:
     """Return a value in MindSpore's own types: members of its enums, lists, a schedule."""
     if isinstance(value, StepWindow):
         return profiler.schedule(**value.as_dict())
-    if one.is_list:
-        return [_member(profiler, one, name) for name in value]
-    return _member(profiler, one, value)
-
-
-def _member(profiler: Any, one: Parameter, name: Any) -> Any:
-    if not one.enum or name is None:
-        return name
+    if one.is_list and not isinstance(value, str):
+        return [_real(profiler, one, name) for name in value]
+    if not one.enum or value is None:
+        return value
     kind = getattr(profiler, one.enum)
-    return kind[name] if one.enum in ("ProfilerLevel", "AicoreMetrics") else kind(name)
+    return kind[value] if one.enum in ("ProfilerLevel", "AicoreMetrics") else kind(value)

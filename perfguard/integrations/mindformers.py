@@ -326,11 +326,8 @@ class _Reader:
         if self.release < (1, 6):
             options |= {"profile_communication": self.communication, "start_profile": self.init_start}
         if self.release >= (1, 3):
-            options |= {
-                "profiler_level": f"Level{self._level()}",
-                "with_stack": self.root.take("with_stack"),
-                "data_simplification": self.root.take("data_simplification"),
-            }
+            options["profiler_level"] = f"Level{self._level()}"
+            options |= {key: self.root.take(key) for key in ("with_stack", "data_simplification")}
         if self.release >= (1, 6):
             options["mstx"] = self.root.take("mstx")
         return options

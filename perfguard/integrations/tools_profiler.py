@@ -39,6 +39,7 @@ from perfguard.integrations.tools_config import EVERY_RANK, ToolsConfig, read_to
 from perfguard.integrations.tools_part import Part, WindowPart, claim
 from perfguard.integrations.torch_dynamic import dynamic_profile
 from perfguard.recording import Recording
+from perfguard.window import StepWindow
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +198,7 @@ class ToolsProfiler:
             replace(options, rank=rank, world_size=world_size),
             workload=self.workload,
             directory=directory,
-            window=self.config.window,
+            window=StepWindow.from_start_end(param["start_step"], param["end_step"]),
             requested={key: value for key, value in param.items() if key != "save_path"},
             notes=notes,
         )
