@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from perfguard import window as windows
-    from perfguard.capture.mindspore_parameters import ProfilerOptions
+    from perfguard.capture.mindspore_options import ProfilerOptions
     from perfguard.recording import Recording
 
 Batch = TypeVar("Batch")

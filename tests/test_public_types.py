@@ -14,7 +14,7 @@ import pytest
 
 import perfguard
 from perfguard.capture.mindspore_callback import IdleCallback, RecordingCallback, mindspore_callback
-from perfguard.capture.mindspore_parameters import PARAMETERS, ProfilerOptions
+from perfguard.capture.mindspore_options import PARAMETERS, ProfilerOptions
 from perfguard.guard import Guard
 
 TOP = Path(__file__).resolve().parent.parent

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -88,18 +88,17 @@ def run_command(
         process = _started(command, {**environment, mark: value}, output, directory)
         timed_out = False
         try:
-            status = _wait(process, timeout_s, is_hung)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            end_command(process, mark=mark, value=value)
-            status = process.wait()
-        except BaseException:
+            _wait(process, timeout_s, is_hung)
+        except BaseException as error:
             end_command(process, mark=mark, value=value)
             process.wait()
-            raise
+            timed_out = isinstance(error, subprocess.TimeoutExpired)
+            if not timed_out:
+                raise
+        status = process.returncode
         # Some may be about to end.
         _wait_until(lambda: not _marked(mark, value))
-        left = _kill(mark, value)
+        left = _send(_marked(mark, value), signal.SIGKILL)
     return Ended(status=128 - status if status < 0 else status, timed_out=timed_out, left_behind=left)
 
 
@@ -164,22 +163,19 @@ def stand_guard(clear: str, *arguments: str) -> None:
     function(*arguments)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> int:
-    if is_hung is None:
-        return process.wait(timeout_s)
-    while True:
+def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> None:
+    while process.poll() is None:
         try:
-            return process.wait(_LOOK_S)
+            process.wait(timeout_s if is_hung is None else _LOOK_S)
         except subprocess.TimeoutExpired:
-            if is_hung():
+            if is_hung is None or is_hung():
                 raise
 
 
 def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> None:
     """End a command that runs too long: first by an interrupt, so that Python writes its data, then by stronger signals."""
     for number in _SIGNALS:
-        for pid in {process.pid, *_marked(mark, value)}:
-            _send(pid, number)
+        _send({process.pid, *_marked(mark, value)}, number)
         # `poll` first: a process that has ended stays in /proc until it is waited for.
         if _wait_until(lambda: process.poll() is not None and not _marked(mark, value)):
             return
@@ -187,14 +183,7 @@ def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> N
 
 def kill_marked(mark: str, value: str) -> None:
     """Kill every process that has the mark, and wait until none is left."""
-    _wait_until(lambda: not _kill(mark, value))
-
-
-def _kill(mark: str, value: str) -> int:
-    left = _marked(mark, value)
-    for pid in left:
-        _send(pid, signal.SIGKILL)
-    return len(left)
+    _wait_until(lambda: not _send(_marked(mark, value), signal.SIGKILL))
 
 
 def _wait_until(is_done: Callable[[], bool]) -> bool:
@@ -204,10 +193,13 @@ def _wait_until(is_done: Callable[[], bool]) -> bool:
     return done
 
 
-def _send(pid: int, number: signal.Signals) -> None:
-    # It may have ended, and its number may belong to another user's process now.
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+def _send(pids: Collection[int], number: signal.Signals) -> int:
+    """Send a signal to processes; return how many there are."""
+    for pid in pids:
+        # It may have ended, and its number may belong to another user's process now.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+    return len(pids)
 
 
 def _marked(mark: str, value: str) -> list[int]:

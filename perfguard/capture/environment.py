@@ -1,17 +1,33 @@
-"""The environment of a capture: versions and the machine, never a clock."""
+"""The environment of a capture: versions and the machine, never a clock; and what another Python has."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
+import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from perfguard.capture import Target
+from perfguard.errors import UsageError
 from perfguard.recording import Environment
 from perfguard.version import __version__
+
+_PROBE = """
+import json
+from importlib.metadata import distributions
+found = {}
+for one in distributions():  # in the order of imports: the first counts
+    name = (one.metadata["Name"] or "").lower().replace("-", "_")
+    if name in ("mindspore", "torch", "torch_npu", "numpy"):
+        found.setdefault(name, one.version)
+print(json.dumps(found))
+"""
 
 
 def environment_of(target: Target) -> Environment:
@@ -50,3 +66,34 @@ def cpu_model() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def release(version: str) -> tuple[int, int]:
+    """Return the first two numbers of a version; (0, 0) if there are none."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interpreter:
+    """A Python that is to run a command, and the versions of its frameworks."""
+
+    path: str
+    packages: Mapping[str, str]
+
+
+def interpreter_flags() -> list[str]:
+    """Return the flags of this interpreter that change how code runs (-X dev, -O, -W)."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
+
+
+def find_interpreter(path: str) -> Interpreter:
+    """Return what a Python has, read without importing any of it. Raises `UsageError` if it does not work."""
+    try:
+        done = subprocess.run([path, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
+        # The last line: a sitecustomize of its own may print as well.
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+        raise UsageError(f"{path} is not a working Python ({error}); name one with --python PATH.") from error
+    return Interpreter(path=path, packages=found)

@@ -36,8 +36,8 @@ class MindSporeBackend:
 
     Without `options` memory is recorded, on an Ascend device the device as well. `via="profile"` uses
     `mindspore.profiler.profile` with the window as its schedule, `via="Profiler"` the deprecated `mindspore.Profiler`: start,
-    stop and analyse around the active steps of every cycle, without warm-up. Raises `UsageError` for options of another
-    surface, and for those that the backend sets itself.
+    stop and analyse around the active steps of every cycle, without warm-up. Raises `UsageError` for options that the backend
+    sets itself.
     """
 
     name = "mindspore"
@@ -119,7 +119,11 @@ class MindSporeBackend:
         it none (tests/benchmarks/memory_exactness.py). The timed steps run without it.
         """
         require_no_warmup(self._via, window)
-        self._refuse_another()
+        if _interface().is_initialized:
+            raise CaptureError(
+                "another MindSpore profiler is running in this process, and MindSpore has only one; stop it, or unset "
+                "MS_PROFILER_OPTIONS"
+            )
         self._refuse_memory_that_stays_on()
         self._synchronous_before = bool(self._mindspore.get_context("pynative_synchronize"))
         self._path_before = _context().on_trace_ready_output_path
@@ -127,7 +131,7 @@ class MindSporeBackend:
         self._set_synchronous(True)
         self._directory = str(directory)
         if self._via == "profile":
-            self._schedule(window)
+            self._make(schedule=self._mindspore.profiler.schedule(**{**window.as_dict(), "skip_first": 0}))
         else:
             self._phases = window.profiler_phases()
             self._steps_per_cycle, self._done = window.steps_per_cycle, 0
@@ -135,13 +139,18 @@ class MindSporeBackend:
         if window.wait == 0 and not _interface().is_initialized:
             raise CaptureError("MindSpore's profiler did not start; see its own log")
 
-    def _schedule(self, window: StepWindow) -> None:
-        profiler = self._mindspore.profiler
+    def _make(self, **schedule: Any) -> None:
+        """Make and start a profiler: with a schedule, or the deprecated class for the steps of one cycle."""
+        # The directory of a handler wins over output_path and stays for the whole process.
         handler = self._handler()
-        schedule = profiler.schedule(**{**window.as_dict(), "skip_first": 0})
-        # It starts as it is made.
-        self._profiler = profiler.profile(**self._keywords(), schedule=schedule, on_trace_ready=handler)
+        if schedule:
+            # It starts as it is made.
+            self._profiler = self._mindspore.profiler.profile(**self._keywords(), **schedule, on_trace_ready=handler)
+        else:
+            self._profiler = self._mindspore.profiler.Profiler(start_profile=False, **self._keywords())
         self._owner = _parameters()
+        if not schedule:
+            self._profiler.start()
 
     def _handler(self) -> Any:
         """Return the handler that analyses; it also sets the directory of MindSpore's output."""
@@ -155,18 +164,9 @@ class MindSporeBackend:
             )
         return handler
 
-    def _open(self) -> None:
-        """Make and start the deprecated class for the steps of one cycle."""
-        profiler = self._mindspore.profiler
-        # The directory of a handler wins over output_path and stays for the whole process, so it is set that way.
-        self._handler()
-        self._profiler = profiler.Profiler(start_profile=False, **self._keywords())
-        self._owner = _parameters()
-        self._profiler.start()
-
     def _begin_step(self) -> None:
         if next(self._phases, (None, 0))[0] is Phase.ACTIVE and self._profiler is None:
-            self._open()
+            self._make()
 
     def _shut(self) -> None:
         """Stop the current profiler, if there is one, and let it analyse."""
@@ -212,13 +212,6 @@ class MindSporeBackend:
             # Else the next profile would be written into this recording.
             _context().on_trace_ready_output_path = self._path_before
             self._set_synchronous(self._synchronous_before)
-
-    def _refuse_another(self) -> None:
-        if _interface().is_initialized:
-            raise CaptureError(
-                "another MindSpore profiler is running in this process, and MindSpore has only one; stop it, or unset "
-                "MS_PROFILER_OPTIONS"
-            )
 
     def _refuse_memory_that_stays_on(self) -> None:
         global _memory_of_process
@@ -313,8 +306,6 @@ def require_no_warmup(via: str, window: StepWindow) -> None:
 
 
 def _require_suitable(options: MindSporeOptions, via: str) -> None:
-    if options.surface != via:
-        raise UsageError(f"The options are for {options.surface!r}; make them with surface={via!r}.")
     for name in _OWN:
         if name in options.requested:
             raise UsageError(f"{name}={options.requested[name]!r}: perfguard sets it from the window; leave it out.")

@@ -27,7 +27,7 @@ from perfguard.window import StepWindow
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from perfguard.capture.mindspore_parameters import ProfilerOptions
+    from perfguard.capture.mindspore_options import ProfilerOptions
 
 Unit = Literal["step", "epoch"]
 OnEnd = Callable[[Recording], None]

@@ -9,32 +9,125 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypedDict
 
-from perfguard.capture.mindspore_parameters import (
-    CLASSES,
-    CONFLICTS,
-    DEVICES,
-    DYNAMIC_NUMBERS,
-    ELSEWHERE,
-    OLD_METRICS,
-    PARAMETERS,
-    PLACES,
-    REPLACED,
-    SURFACE_SINCE,
-    SYNONYMS,
-    Parameter,
-    Surface,
-    Version,
-)
-from perfguard.configuration import Schema, holds, is_integer, shown, violation
+from perfguard.configuration import Schema, configuration_schema, holds, is_integer, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.window import StepWindow
+
+Surface = Literal["Profiler", "profile", "env", "dynamic"]
+Version = tuple[int, int]
+
+#: The name of a surface in messages.
+PLACES: dict[str, str] = {
+    "Profiler": "mindspore.Profiler",
+    "profile": "mindspore.profiler.profile",
+    "env": "MS_PROFILER_OPTIONS",
+    "dynamic": "profiler_config.json",
+}
+DEVICES: dict[str, str] = {"cpu": "a CPU", "gpu": "a GPU", "ascend": "an Ascend device"}
+#: The first version that has a surface.
+SURFACE_SINCE: dict[str, Version] = {"Profiler": (1, 0), "env": (1, 0), "dynamic": (2, 3), "profile": (2, 6)}
+CLASSES = frozenset({"Profiler", "profile"})
+
+_DOCUMENT = configuration_schema("mindspore_profiler")
+#: Names of the numbers in Profiler(aicore_metrics=...) up to 2.4, which have another order.
+_OLD_METRICS: list[str] = _DOCUMENT["x-old-metrics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of the profiler, in the versions where it has this type, this default and this meaning."""
+
+    name: str
+    schema: Schema
+    default: Any
+    since: Version
+    before: Version
+    surfaces: frozenset[str]
+    #: Devices on which it has an effect; the profiler ignores it on others.
+    devices: frozenset[str]
+    #: The condition of the layouts that it sets; `mindspore_options._is_on` says for which values.
+    condition: str
+
+    def is_in(self, version: Version, surface: str) -> bool:
+        """Whether this version has it on this surface."""
+        return self.since <= version < self.before and surface in self.surfaces
+
+    @property
+    def enum(self) -> str:
+        """The name of the enum in mindspore.profiler whose members are accepted as well."""
+        return str(self.schema.get("x-enum", ""))
+
+    @property
+    def is_list(self) -> bool:
+        """Whether its value is a list."""
+        return "items" in self.schema
+
+
+def _parameter(name: str, schema: Schema) -> Parameter:
+    default = schema["default"]
+    return Parameter(
+        name=name,
+        schema=schema,
+        default=tuple(default) if isinstance(default, list) else default,
+        since=_numbers(schema.get("x-since", "1.0")),
+        before=_numbers(schema.get("x-before", "1000.0")),
+        surfaces=frozenset(schema.get("x-surfaces", PLACES)),
+        devices=frozenset(schema.get("x-devices", ("ascend",))),
+        condition=schema.get("x-condition", ""),
+    )
+
+
+def _numbers(version: str) -> Version:
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?=[.\-+a-z]|$)", version) if isinstance(version, str) else None
+    if found is None or (numbers := (int(found[1]), int(found[2]))) < (1, 0):
+        raise UsageError(f"The version of MindSpore must be written as 2.10.0, got {version!r}.")
+    return numbers
+
+
+#: Every parameter of every version. A name is here twice if its type, default or meaning changed.
+PARAMETERS = tuple(
+    _parameter(name, schema)
+    for name, found in _DOCUMENT["properties"].items()
+    for schema in found.get("anyOf", [found])
+)
+
+
+class ProfilerOptions(TypedDict, total=False):
+    """The options that a callback accepts in some version, for type checkers."""
+
+    activities: Sequence[str | Enum]
+    aic_metrics: str | Enum | None
+    aicore_metrics: int | str | Enum | None
+    data_process: bool
+    data_simplification: bool
+    export_type: Sequence[str | Enum]
+    hbm_ddr: bool
+    host_stack: bool
+    host_sys: Sequence[str | Enum]
+    l2_cache: bool
+    mstx: bool
+    mstx_domain_exclude: Sequence[str]
+    mstx_domain_include: Sequence[str]
+    op_time: bool
+    parallel_strategy: bool
+    pcie: bool
+    profile_communication: bool
+    profile_framework: str | None
+    profile_memory: bool
+    profiler_level: str | Enum | None
+    record_shapes: bool
+    sync_enable: bool
+    sys_interconnection: bool
+    sys_io: bool
+    timeline_limit: int
+    with_stack: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +143,13 @@ class MindSporeOptions:
     @property
     def parameters(self) -> dict[str, Parameter]:
         """Every parameter of this version and surface, by name."""
-        return _parameters(_numbers(self.version), self.surface)
+        version = _numbers(self.version)
+        return {one.name: one for one in PARAMETERS if one.is_in(version, self.surface)}
+
+    @property
+    def where(self) -> str:
+        """The version and the surface, as messages name them."""
+        return f"MindSpore {self.version}, {PLACES[self.surface]}"
 
     @property
     def values(self) -> dict[str, Any]:
@@ -59,42 +158,21 @@ class MindSporeOptions:
             name: self.requested.get(name, one.default) for name, one in self.parameters.items()
         } | self._completed()
 
-    def environment(self, output_path: str | Path | None = None) -> str:
-        """Return the text of MS_PROFILER_OPTIONS that records into `output_path`.
-
-        Raises `UsageError` for a path that is not absolute: MindSpore up to 2.4 replaces it by `data` where it runs.
-        """
-        if self.surface != "env":
+    def environment(self, output_path: str) -> str:
+        """Return the text of MS_PROFILER_OPTIONS that records into the absolute path `output_path`."""
+        if self.requested.get("output_path", output_path) != output_path:
             raise UsageError(
-                f"MS_PROFILER_OPTIONS needs options made with surface='env', got options for {PLACES[self.surface]}."
+                f"MS_PROFILER_OPTIONS: output_path is given twice, {output_path!r} and {self.requested['output_path']!r}; "
+                "leave the option out."
             )
-        path = str(output_path) if output_path is not None else self.requested.get("output_path")
-        if path is None or not os.path.isabs(path):
-            raise UsageError(
-                f"MS_PROFILER_OPTIONS: output_path must be an absolute path, got {path!r}; MindSpore writes a relative one "
-                "elsewhere."
-            )
-        if self.requested.get("output_path", path) != path:
-            raise UsageError(
-                f"MS_PROFILER_OPTIONS: output_path is given twice, {path!r} and {self.requested['output_path']!r}; leave the "
-                "option out."
-            )
-        return json.dumps({"start": True, "output_path": path} | self._plain(none="None"))
+        return json.dumps({"start": True, "output_path": output_path} | self._plain(none="None"))
 
     def document(self) -> dict[str, Any]:
-        """Return the requested options in the form of profiler_config.json. Raises `UsageError` for another surface."""
-        if self.surface != "dynamic":
-            raise UsageError(
-                f"profiler_config.json needs options made with surface='dynamic', got options for {PLACES[self.surface]}."
-            )
+        """Return the requested options in the form of profiler_config.json."""
         return self._plain(none="AiCoreNone")
 
     def keywords(self) -> dict[str, Any]:
         """Return the keyword arguments of `mindspore.Profiler` or `mindspore.profiler.profile`. Imports MindSpore."""
-        if self.surface not in CLASSES:
-            raise UsageError(
-                f"The options are for {PLACES[self.surface]}, which has no arguments; make them with surface='profile'."
-            )
         from mindspore import profiler
 
         parameters = self.parameters
@@ -133,11 +211,10 @@ class MindSporeOptions:
 
     def _plain(self, *, none: str) -> dict[str, Any]:
         """Return the values as JSON types; `none` is the surface's name for AiCoreNone."""
-        left_out = {"start", "output_path"}
-        plain = {name: value for name, value in self._completed().items() if name not in left_out}
         return {
             name: none if value == "AiCoreNone" else list(value) if isinstance(value, tuple) else value
-            for name, value in plain.items()
+            for name, value in self._completed().items()
+            if name not in ("start", "output_path")
         }
 
 
@@ -151,8 +228,6 @@ def mindspore_options(
     ignore or reset: an unknown name, a wrong type, a value out of range, a contradiction, an option without effect.
     """
     numbers = _numbers(version)
-    if surface not in PLACES:
-        raise UsageError(f"surface={surface!r} is not known; {nearest(str(surface), PLACES)}")
     if device not in DEVICES:
         raise UsageError(f"device={device!r} is not known; {nearest(str(device).lower(), DEVICES)}")
     if numbers < SURFACE_SINCE[surface]:
@@ -162,45 +237,27 @@ def mindspore_options(
         )
     if not isinstance(given, Mapping):
         raise UsageError(f"Profiler options must be a mapping of names to values, got {shown(given)}.")
-    known = _parameters(numbers, surface)
+    empty = MindSporeOptions(version=version, surface=surface, device=device)
+    known = empty.parameters
     requested = {
-        name: _checked(known, version, numbers, surface, device, name, value)
+        name: _checked(empty, known, name, value)
         for name, value in given.items()
         if not (name in known and value is None and known[name].default is None)
     }
-    options = MindSporeOptions(version=version, surface=surface, device=device, requested=MappingProxyType(requested))
+    options = replace(empty, requested=MappingProxyType(requested))
     for problem in _contradictions(options):
-        raise UsageError(f"MindSpore {version}, {PLACES[surface]}: {problem}")
+        raise UsageError(f"{options.where}: {problem}")
     return options
-
-
-def _numbers(version: str) -> Version:
-    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?=[.\-+a-z]|$)", version) if isinstance(version, str) else None
-    if found is None or (numbers := (int(found[1]), int(found[2]))) < (1, 0):
-        raise UsageError(f"The version of MindSpore must be written as 2.10.0, got {version!r}.")
-    return numbers
-
-
-def _parameters(version: Version, surface: str) -> dict[str, Parameter]:
-    return {one.name: one for one in PARAMETERS if one.is_in(version, surface)}
 
 
 # -- one option -------------------------------------------------------------------------------------------------------
 
 
-def _checked(
-    known: Mapping[str, Parameter],
-    version: str,
-    numbers: Version,
-    surface: str,
-    device: str,
-    name: str,
-    value: Any,
-) -> Any:
+def _checked(options: MindSporeOptions, known: Mapping[str, Parameter], name: str, value: Any) -> Any:
     """Return the value of an option in the form of this module. Raises `UsageError` for an option that is wrong there."""
-    where = f"MindSpore {version}, {PLACES[surface]}"
+    where, surface, device = options.where, options.surface, options.device
     if name not in known:
-        raise UsageError(f"{where}: {name!r} is not an option there; {_instead(known, numbers, surface, device, name)}")
+        raise UsageError(f"{where}: {name!r} is not an option there; {_instead(options, known, name)}")
     one = known[name]
     if device not in one.devices:
         others = " or ".join(DEVICES[other] for other in sorted(one.devices))
@@ -221,25 +278,28 @@ def _checked(
 def _number_hint(one: Parameter, surface: str, value: Any) -> str:
     """Return the name to write for a number, or the number to write for a name; empty where neither is meant."""
     is_number = one.schema.get("type") == "integer"
-    name = DYNAMIC_NUMBERS.get(one.name, {}).get(str(value)) if surface == "dynamic" and is_integer(value) else None
+    name = (
+        _DOCUMENT["x-numbers"].get(one.name, {}).get(str(value)) if surface == "dynamic" and is_integer(value) else None
+    )
     if name is not None and not is_number:
         return f"; {value} means {name!r}, and MindSpore warns about numbers"
-    if one.name == "aicore_metrics" and is_number and value in OLD_METRICS[: one.schema["maximum"] + 1]:
-        return f"; {value} is {OLD_METRICS.index(value)} in this version"
+    if one.name == "aicore_metrics" and is_number and value in _OLD_METRICS[: one.schema["maximum"] + 1]:
+        return f"; {value} is {_OLD_METRICS.index(value)} in this version"
     return ""
 
 
-def _instead(known: Mapping[str, Parameter], version: Version, surface: str, device: str, name: Any) -> str:
+def _instead(options: MindSporeOptions, known: Mapping[str, Parameter], name: Any) -> str:
     """Return what to write instead of a name that this version does not have on this surface."""
-    others = [other for pair in SYNONYMS if name in pair for other in pair if other != name]
+    version, surface, device = _numbers(options.version), options.surface, options.device
+    others = [other for pair in _DOCUMENT["x-synonyms"] if name in pair for other in pair if other != name]
     if now := next((other for other in others if other in known), None):
         useless = "" if device in known[now].devices else f", which has no effect on {DEVICES[device]}"
         return f"this version calls it {now!r}{useless}."
     if not isinstance(name, str):
         return "names are strings."
-    if version >= (2, 5) and name in REPLACED:
-        return f"since 2.5 {REPLACED[name]}."
-    if instead := ELSEWHERE.get(surface, {}).get(name):
+    if version >= (2, 5) and (instead := _DOCUMENT["x-replaced"].get(name)):
+        return f"since 2.5 {instead}."
+    if instead := _DOCUMENT["x-elsewhere"].get(surface, {}).get(name):
         return f"{instead}."
     if name == "ascend_job_id":
         return "it analyses an earlier recording, and records nothing."
@@ -291,7 +351,7 @@ def _contradictions(options: MindSporeOptions) -> Iterator[str]:
     """Yield the contradictions between options."""
     requested, values = options.requested, options.values
     shown_values = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    for conflict in CONFLICTS:
+    for conflict in _DOCUMENT["x-conflicts"]:
         if _apply(conflict.get("requested", {}), requested) and _apply(conflict.get("values", {}), values):
             yield conflict["message"].format(**shown_values)
     if requested.get("op_time") is False:
@@ -315,24 +375,16 @@ def _apply(schemas: Mapping[str, Schema], values: Mapping[str, Any]) -> bool:
 
 
 def _is_on(one: Parameter, value: Any) -> bool:
-    if one.condition == "host_info":
-        return value is not None
-    if one.condition == "flops":
-        return bool(value == 0)
-    return bool(value)
+    return bool({"host_info": value is not None, "flops": value == 0}.get(one.condition, value))
 
 
 def _real(profiler: Any, one: Parameter, value: Any) -> Any:
     """Return a value in MindSpore's own types: members of its enums, lists, a schedule."""
     if isinstance(value, StepWindow):
         return profiler.schedule(**value.as_dict())
-    if one.is_list:
-        return [_member(profiler, one, name) for name in value]
-    return _member(profiler, one, value)
-
-
-def _member(profiler: Any, one: Parameter, name: Any) -> Any:
-    if not one.enum or name is None:
-        return name
+    if one.is_list and not isinstance(value, str):
+        return [_real(profiler, one, name) for name in value]
+    if not one.enum or value is None:
+        return value
     kind = getattr(profiler, one.enum)
-    return kind[name] if one.enum in ("ProfilerLevel", "AicoreMetrics") else kind(name)
+    return kind[value] if one.enum in ("ProfilerLevel", "AicoreMetrics") else kind(value)

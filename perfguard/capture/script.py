@@ -13,14 +13,13 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from perfguard.capture.command import Ended, free_port, run_command
-from perfguard.capture.environment import cpu_model, environment
-from perfguard.capture.interpreter import Interpreter, find_interpreter
+from perfguard.capture.environment import Interpreter, cpu_model, environment, find_interpreter, release
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
@@ -43,6 +42,7 @@ _GRAPH_LEVELS = {
 }
 _INJECTED = Path(__file__).parent / "injected"
 _PLAN, _MARK = "PERFGUARD_PLAN", "PERFGUARD_RUN"
+_GRAPHS = f"{PROFILER_DIRECTORY}/graphs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +100,11 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
     directory = _fresh(directory)
     with tempfile.TemporaryDirectory(prefix="perfguard-facts-") as temporary:
         facts = Path(temporary)
-        window = None if script.window is None else step_counts(script.window)
         plan = {
             "facts": str(facts),
             "profiler": str(directory / PROFILER_DIRECTORY),
             "ranked": script.launcher is not None,
-            "window": window,
+            "window": None if script.window is None else step_counts(script.window),
             "limit": LIMIT,
             "backends": backends,
             "torch": {"record_shapes": True, "profile_memory": True},
@@ -130,26 +129,30 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
 def _interpreter(script: Script) -> Interpreter:
     """Return the Python that will run the command, and its frameworks, without importing any of them."""
     first = script.command[0]
-    path: str | None = str(script.python) if script.python is not None else None
-    if path is None and Path(first).name.startswith("python"):
-        path = shutil.which(first)
-        if path is None:
-            raise UsageError(f"there is no command {first!r}; name one that is on the PATH, or a path to it.")
-    return find_interpreter(path or sys.executable)
+    if script.python is not None:
+        return find_interpreter(str(script.python))
+    path = shutil.which(first) if _is_python(first) else sys.executable
+    if path is None:
+        raise UsageError(f"there is no command {first!r}; name one that is on the PATH, or a path to it.")
+    return find_interpreter(path)
+
+
+def _is_python(command: str) -> bool:
+    return Path(command).name.startswith("python")
 
 
 def _backends(script: Script, interpreter: Interpreter) -> list[str]:
     installed = [name for name in RECORDED if name in interpreter.packages]
-    if script.backend is not None and script.backend not in installed:
-        raise UsageError(
-            f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."
-        )
-    if not installed:
+    if script.backend is None and not installed:
         raise UsageError(
             f"{interpreter.path} has neither mindspore nor torch, so there is no profiler to use; "
             "name another Python with --python PATH."
         )
-    return [script.backend] if script.backend is not None else installed
+    if script.backend is not None and script.backend not in installed:
+        raise UsageError(
+            f"{interpreter.path} has no {script.backend}; install it there, or name another Python with --python PATH."
+        )
+    return installed if script.backend is None else [script.backend]
 
 
 def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[str]) -> MindSporeOptions | None:
@@ -162,14 +165,14 @@ def _mindspore_options(script: Script, interpreter: Interpreter, backends: list[
             )
         return None
     version = interpreter.packages["mindspore"]
-    release = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    if script.window is not None and release < (2, 5):
+    has_schedule = release(version) >= (2, 5)
+    if script.window is not None and not has_schedule:
         raise UsageError(
             f"MindSpore {version} of {interpreter.path} has no profiler with a schedule, and MS_PROFILER_OPTIONS has no "
             "window; leave --window out to record the whole run."
         )
     given = dict(script.options)
-    if release >= (2, 5):
+    if has_schedule:
         given.setdefault("profile_memory", True)
     return mindspore_options(version, given, surface="env")
 
@@ -201,14 +204,11 @@ def step_counts(window: StepWindow) -> dict[str, int]:
 
 
 def _command(script: Script, interpreter: Interpreter, directory: Path) -> list[str]:
-    command = list(script.command)
-    if Path(command[0]).name.startswith("python"):
-        command[0] = interpreter.path
+    first, *arguments = script.command
     if script.launcher is None:
-        return command
+        return [interpreter.path if _is_python(first) else first, *arguments]
     # Both launchers start a Python script themselves.
-    if command[0] == interpreter.path:
-        command = command[1:]
+    command = arguments if _is_python(first) or first == interpreter.path else [first, *arguments]
     if script.launcher == "torchrun":
         port = f"--master-port={free_port()}"
         launch = ["-m", "torch.distributed.run", f"--nproc-per-node={script.ranks}", "--master-addr=127.0.0.1", port]
@@ -218,8 +218,7 @@ def _command(script: Script, interpreter: Interpreter, directory: Path) -> list[
     if found is None:
         raise UsageError(f"there is no msrun next to {interpreter.path}; MindSpore has it since 2.3.")
     count = [f"--worker_num={script.ranks}", f"--local_worker_num={script.ranks}"]
-    logs = directory / "logs"
-    where = [f"--master_port={free_port()}", f"--log_dir={logs}", "--join=True"]
+    where = [f"--master_port={free_port()}", f"--log_dir={directory / 'logs'}", "--join=True"]
     return [interpreter.path, found, *count, *where, *command]
 
 
@@ -236,14 +235,10 @@ def _variables(
     if script.graphs is not None:
         if options is None:
             raise UsageError(f"--graphs {script.graphs} is for MindSpore, and {interpreter.path} has no MindSpore.")
-        found |= graph_variables(_graphs_of(directory), script.graphs)
+        found |= graph_variables(directory / _GRAPHS, script.graphs)
     if options is not None:
         found["MS_PROFILER_OPTIONS"] = options.environment(str(directory / PROFILER_DIRECTORY))
     return found
-
-
-def _graphs_of(directory: Path) -> Path:
-    return directory / PROFILER_DIRECTORY / "graphs"
 
 
 def graph_variables(directory: Path, level: int) -> dict[str, str]:
@@ -281,10 +276,9 @@ def _gather(
     workload: str,
     directory: Path,
 ) -> ScriptRun:
-    """Make one recording of the facts of all processes."""
     notes = [f"{ended.left_behind} processes were left behind, and were ended"] if ended.left_behind else []
     trained = [one for one in processes if one["steps"] or one["own"]] or processes
-    if script.graphs is not None and not _graphs_of(directory).is_dir():
+    if script.graphs is not None and not (directory / _GRAPHS).is_dir():
         notes.append("no graph was saved: the script compiled nothing")
     own = [(one, profiler) for one in trained for profiler in one["own"]]
     if own and script.window is None:
@@ -298,7 +292,13 @@ def _gather(
     window = StepWindow(**counts) if counts else None
     phases = None if window is None else [phase for phase, _ in window.phases(timed)]
     steps = tuple(step for one in trained for step in _steps(one, phases, 0 if is_alone else one["rank"]))
-    ending, reason = _ending(script, trained, ended, saw_python)
+    # The script decides what its own profiler records; the files show it.
+    conditions: dict[str, bool] = {}
+    if not own and first["backend"] == "torch":
+        conditions = {"memory": True, "shapes": True}
+    elif not own and options is not None:
+        conditions = options.conditions
+    ending, reason = next(_endings(script, trained, ended, saw_python))
     recording = Recording(
         directory=directory,
         fingerprint=Fingerprint(
@@ -313,20 +313,13 @@ def _gather(
         reason=reason,
         rank=first["rank"] if is_alone else None,
         timed_steps=timed,
-        # The script decides what its own profiler records; the files show it.
-        conditions={} if own else _conditions(first, options),
+        conditions=conditions,
     )
     if not directory.is_dir():
         notes.append(f"{directory} was deleted while the script ran")
         directory.mkdir(parents=True)
     write_recording(recording)
     return ScriptRun(recording=recording, ended=ended, notes=tuple(notes))
-
-
-def _conditions(one: Mapping[str, Any], options: MindSporeOptions | None) -> dict[str, bool]:
-    if one["backend"] == "torch":
-        return {"memory": True, "shapes": True}
-    return dict(options.conditions) if options is not None else {}
 
 
 def _found_phases(one: Mapping[str, Any]) -> list[Phase]:
@@ -345,7 +338,7 @@ def _found_phases(one: Mapping[str, Any]) -> list[Phase]:
     return [Phase.ACTIVE if profiled else Phase.SETTLE for profiled in is_on] if any(is_on) else []
 
 
-def _steps(one: Mapping[str, Any], phases: list[Phase] | None, rank: int) -> Iterable[Step]:
+def _steps(one: Mapping[str, Any], phases: list[Phase] | None, rank: int) -> Iterator[Step]:
     """Yield the steps of one process; a whole run has no `phases`."""
     phases = _found_phases(one) if phases is None else phases
     for index, (phase, (start, wall, cpu, pause)) in enumerate(zip(phases, one["steps"], strict=False)):
@@ -361,48 +354,44 @@ def _steps(one: Mapping[str, Any], phases: list[Phase] | None, rank: int) -> Ite
         )
 
 
-def _ending(script: Script, trained: list[dict[str, Any]], ended: Ended, saw_python: bool) -> tuple[Ending, str]:
-    """Return how it ended and why; a cause comes before its consequences."""
-    raised = next((one["raised"] for one in trained if one["raised"]), "")
+def _endings(
+    script: Script, trained: list[dict[str, Any]], ended: Ended, saw_python: bool
+) -> Iterator[tuple[Ending, str]]:
+    """Yield how it ended and why; a cause comes before its consequences."""
     if ended.timed_out:
-        return (
-            Ending.INTERRUPTED,
-            f"the script did not end in {script.timeout_s:g} s and was stopped; its output so far is kept",
-        )
+        why = f"the script did not end in {script.timeout_s:g} s and was stopped; its output so far is kept"
+        yield Ending.INTERRUPTED, why
     if ended.status:
-        return Ending.SCRIPT_FAILED, f"the script ended with status {ended.status}{f': {raised}' if raised else ''}"
+        raised = next((f": {one['raised']}" for one in trained if one["raised"]), "")
+        yield Ending.SCRIPT_FAILED, f"the script ended with status {ended.status}{raised}"
     own = [profiler for one in trained for profiler in one["own"]]
     if own and (script.window is not None or any(not profiler["on"] for profiler in own)):
-        return Ending.TWO_PROFILERS, f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
-    if problem := next((one["problem"] for one in trained if one["problem"]), ""):
-        return Ending.PROFILER_FAILED, problem
-    if not trained:
+        yield Ending.TWO_PROFILERS, f"{own[0]['at']} makes its own profiler ({own[0]['what']})"
+    yield from ((Ending.PROFILER_FAILED, one["problem"]) for one in trained if one["problem"])
+    if not trained and not saw_python:
         why = "no Python of the command loaded perfguard's bootstrap: a Python started with -I, -E or -S loads none"
-        if saw_python:
-            why = (
-                "no step was found: perfguard finds steps of Model.train, optimizers and calls of models, in processes that "
-                "keep PYTHONPATH and end by themselves"
-            )
-        return Ending.LOADER_ENDED, why
+        yield Ending.LOADER_ENDED, why
+    if not trained:
+        yield (
+            Ending.LOADER_ENDED,
+            "no step was found: perfguard finds steps of Model.train, optimizers and calls of models, in processes that "
+            "keep PYTHONPATH and end by themselves",
+        )
     if not any(one["steps"] or one["own"] for one in trained):
-        return (
+        yield (
             Ending.LOADER_ENDED,
             "a step began and none ended: perfguard finds steps of Model.train, optimizers and, without training "
             "(model.eval(), torch.no_grad()), calls of models",
         )
     if script.launcher is None and len({one["rank"] for one in trained}) < len(trained):
-        return (
-            Ending.PROFILER_FAILED,
-            f"{len(trained)} processes of the script trained as one rank; run them one at a time",
-        )
-    if script.window is not None:
-        needed = script.window.skip_first + script.window.profiler_steps
-        if short := [one for one in trained if len(one["steps"]) < needed]:
-            return (
-                Ending.LOADER_ENDED,
-                f"{len(short[0]['steps'])} steps were run, the window needs {needed} (it ends with step {needed})",
-            )
-    return Ending.COMPLETE, ""
+        why = f"{len(trained)} processes of the script trained as one rank; run them one at a time"
+        yield Ending.PROFILER_FAILED, why
+    needed = 0 if script.window is None else script.window.skip_first + script.window.profiler_steps
+    for one in trained:
+        if (ran := len(one["steps"])) < needed:
+            why = f"{ran} steps were run, the window needs {needed} (it ends with step {needed})"
+            yield Ending.LOADER_ENDED, why
+    yield Ending.COMPLETE, ""
 
 
 def _changed(place: Path, found: Mapping[str, Any]) -> Path | None:
@@ -433,9 +422,8 @@ def _copy_output(own: list[tuple[dict[str, Any], dict[str, Any]]], profiler: Pat
                 raise CaptureError(
                     f"{entry} cannot be copied to {target}: {error.strerror or error}. Free the disk, then run again."
                 ) from error
-        at = f"{found['at']} has its own profiler ({found['what']}); "
         wrote = f"its output in {place} is judged" if new else f"it wrote nothing new in {place}"
         if not new and (mixed := _changed(place, found)):
             wrote = f"it wrote into {mixed}, which holds the output of an earlier run: move that away, and run again"
-        notes.append(at + wrote)
+        notes.append(f"{found['at']} has its own profiler ({found['what']}); {wrote}")
     return notes

@@ -19,14 +19,14 @@ from perfguard.errors import CaptureError, UsageError
 from perfguard.window import StepWindow
 
 #: The options that the profiler takes as they are.
-_FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchOptions:
     """The options of the profiler. The defaults are perfguard's own: committed baselines need them.
 
-    `analyse`, `async_mode` and `experimental` are options of torch_npu without effect on other devices.
+    `analyse` and `experimental` are options of torch_npu without effect on other devices.
     """
 
     record_shapes: bool = True
@@ -39,7 +39,6 @@ class TorchOptions:
     #: Whether the device is recorded, if there is one.
     device: bool = True
     analyse: bool = True
-    async_mode: bool = False
     #: Arguments of torch_npu's _ExperimentalConfig, enums by name: {"profiler_level": "Level1"}. Empty: its defaults.
     experimental: Mapping[str, Any] = field(default_factory=dict)
     #: Entries for the head of the trace, each as JSON.
@@ -52,12 +51,6 @@ class TorchOptions:
     rank: int = 0
     world_size: int = 1
 
-    @property
-    def conditions(self) -> dict[str, bool]:
-        """What is recorded, by condition name of the layouts."""
-        found = {"memory": self.profile_memory, "shapes": self.record_shapes}
-        return {**found, "stack": True} if self.with_stack else found
-
 
 class TorchBackend:
     """Profiles with torch.profiler: shapes, memory, one trace file per cycle, unless `options` differ."""
@@ -66,7 +59,9 @@ class TorchBackend:
 
     def __init__(self, options: TorchOptions | None = None) -> None:
         self.options = options or TorchOptions()
-        self.conditions = self.options.conditions
+        self.conditions = {"memory": self.options.profile_memory, "shapes": self.options.record_shapes}
+        if self.options.with_stack:
+            self.conditions["stack"] = True
         self._torch = imported_torch()
         self._npu = npu_profiler(self._torch)
         self._threads_before = self._torch.get_num_threads()
@@ -104,8 +99,7 @@ class TorchBackend:
 
     def synchronize(self) -> None:
         """Wait for the accelerator; on a CPU operators are done when they return."""
-        _, accelerator = self._device()
-        if accelerator is not None:
+        if (accelerator := self._device()[1]) is not None:
             accelerator.synchronize()
 
     def start(self, directory: Path, window: StepWindow) -> None:
@@ -121,7 +115,7 @@ class TorchBackend:
                 activities=self._activities(module.ProfilerActivity),
                 schedule=module.schedule(**{**window.as_dict(), "skip_first": options.first_step}),
                 on_trace_ready=self._handler(module, options.directory or directory),
-                **{name: getattr(options, name) for name in _FLAGS},
+                **{name: getattr(options, name) for name in FLAGS},
                 **self._experimental(),
             )
             self._profiler.start()
@@ -146,8 +140,7 @@ class TorchBackend:
     def _handler(self, module: Any, directory: Path) -> Any:
         if self._npu is None:
             return module.tensorboard_trace_handler(str(directory))
-        more = {"async_mode": True} if self.options.async_mode else {}
-        return module.tensorboard_trace_handler(str(directory), analyse_flag=self.options.analyse, **more)
+        return module.tensorboard_trace_handler(str(directory), analyse_flag=self.options.analyse)
 
     def _experimental(self) -> dict[str, Any]:
         """Return torch_npu's own settings; the options name its enums, which need torch_npu."""
@@ -191,16 +184,16 @@ def rank_and_world_size() -> tuple[int, int]:
     """
     if (known := _distributed(imported_torch())) is not None:
         return known
-    found = {}
+    found = []
     for name in ("RANK", "WORLD_SIZE"):
-        value = os.environ.get(name, "").strip()
-        if value and not (value.isascii() and value.isdigit() and len(value) < 10):
+        value = os.environ.get(name, "").strip() or "0"
+        if not (value.isascii() and value.isdigit() and len(value) < 10):
             raise UsageError(
                 f"{name}={value[:60]!r} in the environment is not a number; unset it, or start with torchrun."
             )
-        found[name] = int(value) if value else None
-    rank = found["RANK"] or 0
-    return rank, max(found["WORLD_SIZE"] or 1, rank + 1)
+        found.append(int(value))
+    rank, world_size = found
+    return rank, max(world_size, rank + 1)
 
 
 def _distributed(torch: Any) -> tuple[int, int] | None:

@@ -33,7 +33,7 @@ def command(directory: Path, steps: str | None, **how: Any) -> None:
     from perfguard.capture.replay import recordings_in
     from perfguard.cli.verdicts import examined
     from perfguard.integrations.offline import analyse
-    from perfguard.integrations.offline.options import AnalysisOptions
+    from perfguard.integrations.offline_recordings import AnalysisOptions
     from perfguard.judge.tolerance import Policy
     from perfguard.reports.terminal import checked
 

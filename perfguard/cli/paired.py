@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from perfguard import thresholds
-from perfguard.capture.ab.pytest_run import Recorded, Timeable, record
-from perfguard.capture.ab.sides import Side, base_in, base_on, current_side
+from perfguard.capture.ab.sides import Recorded, Side, Timeable, base_in, base_on, current_side, record
 from perfguard.capture.ab.timing import time_pairs
 from perfguard.capture.worktree import Place, add_worktree, find_repository
 from perfguard.cli.bar import Steps

@@ -19,6 +19,7 @@ and 2.1 run on a CPU with MindSpore 2.10; SummaryCollector of MindSpore 2.0 and 
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -142,30 +143,30 @@ class _Reader:
         self._check_keys()
         take = self.root.take
         self.is_on = take("profile")
-        start, stop = take("profile_start_step"), take("profile_stop_step")
-        init_start = take("init_start_profile")
-        if init_start is None:
-            init_start = self.release < (1, 6)
-        communication = take("profile_communication")
-        sink_size = self._sink_size()
-        if start < 1 or stop < start:
-            self._refuse_window(start, stop, init_start)
-        self._check_devices(init_start, communication)
-        start, stop = self._rounded(start, stop, sink_size)
+        self.start, self.stop = take("profile_start_step"), take("profile_stop_step")
+        self.init_start = take("init_start_profile")
+        if self.init_start is None:
+            self.init_start = self.release < (1, 6)
+        self.communication = take("profile_communication")
+        self.sink_size = self._sink_size()
+        if self.start < 1 or self.stop < self.start:
+            self._refuse_window()
+        self._check_devices()
+        self._round()
         output = self._directory("output_dir")
         profile_output = self._directory("profile_output") if self.release >= (1, 2) else None
-        window, training_steps = self._window(start, stop, init_start, sink_size)
+        window, training_steps = self._window()
         return MindFormersProfile(
             path=self.path,
             version=self.version,
             is_on=self.is_on,
             window=window,
             training_steps=training_steps,
-            options=self._options(init_start, communication),
+            options=self._options(),
             output=profile_output or output,
             ranks=self._ranks(),
             world_size=self.world_size,
-            sink_size=sink_size,
+            sink_size=self.sink_size,
             notes=tuple(self.notes),
             summary=self._summary(output),
         )
@@ -187,42 +188,44 @@ class _Reader:
             if self.release < tuple(map(int, first.split("."))) and not self.root.is_null(key):
                 self._refuse(key, f"is ignored by MindFormers {self.version}: it was added in {first}; leave it out")
 
-    def _refuse_window(self, start: int, stop: int, init_start: bool) -> NoReturn:
-        key, value = ("profile_start_step", start) if start < 1 else ("profile_stop_step", stop)
-        if value >= 1:
-            what = f"profile_start_step must not be after profile_stop_step, got {start} and {stop}"
+    def _refuse_window(self) -> NoReturn:
+        start, stop = self.start, self.stop
+        if start < 1:
+            what = f"profile_start_step must be at least 1, got {start}"
+        elif stop < 1:
+            what = f"profile_stop_step must be at least 1, got {stop}"
         else:
-            what = f"{key} must be at least 1, got {value}"
-        raise UsageError(f"{self.path}: {what}; {self._become(start, stop, init_start)}.")
+            what = f"profile_start_step must not be after profile_stop_step, got {start} and {stop}"
+        raise UsageError(f"{self.path}: {what}; MindFormers {self.version} would {self._become(start, stop)}.")
 
-    def _become(self, start: int, stop: int, init_start: bool) -> str:
+    def _become(self, start: int, stop: int) -> str:
         """Return what MindFormers would do with an invalid window."""
-        who = f"MindFormers {self.version}"
         if self.release < (1, 6):
             if stop < 1:
-                return f"{who} would never stop the profiler"
-            if init_start:
-                return f"{who} would profile steps 1 to {stop}"
+                return "never stop the profiler"
+            if self.init_start:
+                return f"profile steps 1 to {stop}"
             if start < 1:
-                return f"{who} would never start the profiler"
-            return f"{who} would stop the profiler at step {stop}, before it is started"
+                return "never start the profiler"
+            return f"stop the profiler at step {stop}, before it is started"
         # ProfileMonitor._check_step corrects its start and stop; the schedule has the corrected stop and the old start.
         corrected = 10 if stop < 0 or (1 if start < 0 else start) > stop else stop
         late = self.release < (1, 8)
-        active = max(corrected, 1) if init_start and start == 1 else max(corrected - start + 1, 1)
-        first = 1 if init_start and start == 1 else max(start, 0)
+        at_first = self.init_start and start == 1
+        active = max(corrected, 1) if at_first else max(corrected - start + 1, 1)
+        first = 1 if at_first else max(start, 0)
         first, last = max(first + late, 1), first + active - 1 + late
-        return f"{who} would reset it and profile " + (f"step {last}" if first == last else f"steps {first} to {last}")
+        return "reset it and profile " + (f"step {last}" if first == last else f"steps {first} to {last}")
 
-    def _check_devices(self, init_start: bool, communication: bool) -> None:
+    def _check_devices(self) -> None:
         forced = self.release < (1, 2) and self.root.take("use_parallel")
-        if forced and not (init_start and communication):
-            key = "init_start_profile" if not init_start else "profile_communication"
+        if forced and not (self.init_start and self.communication):
+            key = "init_start_profile" if not self.init_start else "profile_communication"
             self._reset(key, f"would be set to True by MindFormers {self.version} on several devices; write True")
-        if not communication:
+        if not self.communication:
             return
         if self.release < (1, 6):
-            if not init_start:
+            if not self.init_start:
                 self._reset("profile_communication", "is True and needs init_start_profile: True")
             return
         level = self.root.plain.get("profiler_level")
@@ -246,45 +249,44 @@ class _Reader:
         on, size, epochs = (runner.take(key) for key in ("sink_mode", "sink_size", "epochs"))
         if on is None:
             on = self.release >= (1, 6)
-        stop = self.root.take("profile_stop_step")
         if self.release < (1, 2):
             if on:
                 self.notes.append(f"sink_mode is switched off by MindFormers {self.version} during profiling.")
             return 1
-        if on and size == -1 and epochs is not None and stop > epochs:
+        if on and size == -1 and epochs is not None and self.stop > epochs:
             self._refuse(
                 "profile_stop_step",
-                f"is {stop} and is never reached: with sink_size -1 a step is one of {epochs} epochs",
+                f"is {self.stop} and is never reached: with sink_size -1 a step is one of {epochs} epochs",
             )
         return int(size) if on else 1
 
-    def _rounded(self, start: int, stop: int, sink_size: int) -> tuple[int, int]:
+    def _round(self) -> None:
         """Round the window as Trainer._build_profile_cb does; the rounded stop is not always a multiple."""
-        if sink_size <= 1:
-            return start, stop
-        given = start, stop
-        if start % sink_size:
-            start = max(start - start % sink_size, sink_size)
-        if stop % sink_size:
-            stop = max(stop + stop % sink_size, start + sink_size)
+        size = self.sink_size
+        if size <= 1:
+            return
+        given = self.start, self.stop
+        if self.start % size:
+            self.start = max(self.start - self.start % size, size)
+        if self.stop % size:
+            self.stop = max(self.stop + self.stop % size, self.start + size)
+        start, stop = self.start, self.stop
         if given != (start, stop):
             self.notes.append(
-                f"sink_size={sink_size}: MindFormers rounds steps {given[0]} to {given[1]} to steps {start} to {stop}."
+                f"sink_size={size}: MindFormers rounds steps {given[0]} to {given[1]} to steps {start} to {stop}."
             )
-        if self.release < (1, 6) and stop % sink_size:
+        if self.release < (1, 6) and stop % size:
             self._reset(
                 "profile_stop_step",
-                f"{given[1]} becomes {stop} with sink_size={sink_size}, a step that no callback gets, so that MindFormers "
-                f"{self.version} never stops the profiler; write {-(-stop // sink_size) * sink_size}",
+                f"{given[1]} becomes {stop} with sink_size={size}, a step that no callback gets, so that MindFormers "
+                f"{self.version} never stops the profiler; write {-(-stop // size) * size}",
             )
-        return start, stop
 
-    def _window(
-        self, start: int, stop: int, init_start: bool, sink_size: int
-    ) -> tuple[StepWindow, tuple[int, int] | None]:
+    def _window(self) -> tuple[StepWindow, tuple[int, int] | None]:
         if self.release < (1, 6):
-            return self._started_by_the_callback(start, stop, init_start, sink_size)
-        if init_start and start != 1:
+            return self._started_by_the_callback()
+        start, stop, sink_size = self.start, self.stop, self.sink_size
+        if self.init_start and start != 1:
             self.notes.append(
                 f"init_start_profile: True has no effect with profile_start_step: {start}; MindFormers {self.version} "
                 "resets it."
@@ -306,32 +308,26 @@ class _Reader:
             )
         return window, steps
 
-    def _started_by_the_callback(
-        self, start: int, stop: int, init_start: bool, sink_size: int
-    ) -> tuple[StepWindow, tuple[int, int] | None]:
-        if init_start and start != 1:
-            self.notes.append(f"profile_start_step: {start} has no effect with init_start_profile: True.")
-        if sink_size == -1:
+    def _started_by_the_callback(self) -> tuple[StepWindow, tuple[int, int]]:
+        if self.init_start and self.start != 1:
+            self.notes.append(f"profile_start_step: {self.start} has no effect with init_start_profile: True.")
+        if self.sink_size == -1:
             self._refuse(
                 "runner_config.sink_size",
                 f"is -1, and MindFormers {self.version} counts training steps, so that its start and stop are unknown; "
                 "write the number of steps of a sink",
             )
         # The callback runs before and after a whole sink, and gets the number of its last step.
-        first = 1 if init_start else start - sink_size + 1
-        return StepWindow.from_start_stop(first, stop), (first, stop)
+        first = 1 if self.init_start else self.start - self.sink_size + 1
+        return StepWindow.from_start_stop(first, self.stop), (first, self.stop)
 
-    def _options(self, init_start: bool, communication: bool) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"profile_memory": self.root.take("profile_memory")}
         if self.release < (1, 6):
-            options |= {"profile_communication": communication, "start_profile": init_start}
+            options |= {"profile_communication": self.communication, "start_profile": self.init_start}
         if self.release >= (1, 3):
-            level = self._level()
-            options |= {
-                "profiler_level": f"Level{level}",
-                "with_stack": self.root.take("with_stack"),
-                "data_simplification": self.root.take("data_simplification"),
-            }
+            options["profiler_level"] = f"Level{self._level()}"
+            options |= {key: self.root.take(key) for key in ("with_stack", "data_simplification")}
         if self.release >= (1, 6):
             options["mstx"] = self.root.take("mstx")
         return options
@@ -389,9 +385,10 @@ class _Reader:
                 self._refuse(f"{where}.type", f"{one['type']!r} is not a callback; did you mean 'SummaryMonitor'?")
         if len(monitors) > 1:
             self._refuse(monitors[1][0], "is a second SummaryMonitor, and MindSpore allows one")
-        for where, one in monitors:
-            return read_summary_monitor(one, source=self.root.source, at=where, output=output)
-        return None
+        if not monitors:
+            return None
+        where, one = monitors[0]
+        return read_summary_monitor(one, source=self.root.source, at=where, output=output)
 
     # -- one value -----------------------------------------------------------------------------------------------------
 
@@ -415,10 +412,7 @@ class _Reader:
 
 def _document(path: Path) -> dict[str, Any]:
     """Return the YAML merged with its `base_config` files; the nearer file wins, as with MindFormerConfig."""
-    merged: dict[str, Any] = {}
-    for document in _with_bases(path, ()):
-        merged = _merged(document, merged)
-    return merged
+    return functools.reduce(lambda lower, upper: _merged(upper, lower), _with_bases(path, ()))
 
 
 def _with_bases(path: Path, below: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
@@ -442,8 +436,7 @@ def _merged(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any
     found = dict(lower)
     for key, value in upper.items():
         under = found.get(key)
-        both = isinstance(value, dict) and isinstance(under, dict)
-        found[key] = _merged(value, under) if both and isinstance(under, dict) else value
+        found[key] = _merged(value, under) if isinstance(value, dict) and isinstance(under, dict) else value
     return found
 
 

@@ -1,4 +1,4 @@
-"""MindSpore's DynamicProfilerMonitor: writes its profiler_config.json during a training, lists the windows it recorded.
+"""MindSpore's DynamicProfilerMonitor: writes its profiler_config.json during a training.
 
 The monitor is a callback of MindSpore. It reads the file every few seconds (`poll_interval`), begins at the step in it and
 writes `rank<r>_start<a>_stop<b>/`. It only logs an error in the file, and records something else or nothing.
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +20,8 @@ from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_json, read_text
 
 CONFIG_FILE = "profiler_config.json"
-_WINDOW = re.compile(r"rank(\d+)_start(\d+)_stop(\d+)")
 #: The monitor copies the file into shared memory of this size.
 _MOST_BYTES = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DynamicWindow:
-    """A window that a DynamicProfilerMonitor recorded; steps count from 1, and `stop_step` is included."""
-
-    directory: Path
-    rank: int
-    start_step: int
-    stop_step: int
-
-    @property
-    def steps(self) -> int:
-        """The number of requested steps."""
-        return self.stop_step - self.start_step + 1
 
 
 def write_profiler_config(
@@ -75,7 +56,11 @@ def write_profiler_config(
         options.setdefault("analyse", True)
     given = {"start_step": start_step, "stop_step": stop_step, **options}
     document = before | mindspore_options(version, given, surface="dynamic", device=device).document()
-    _require_valid(document, version, path)
+    try:
+        # Those without effect on this device are allowed.
+        mindspore_options(version, document, surface="dynamic", device="ascend")
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
     text = json.dumps(document, indent=4) + "\n"
     if len(text.encode()) >= _MOST_BYTES:
         raise UsageError(
@@ -83,23 +68,6 @@ def write_profiler_config(
         )
     write_atomically(path, text)
     return path
-
-
-def dynamic_windows(output: str | Path) -> tuple[DynamicWindow, ...]:
-    """Return the windows that a DynamicProfilerMonitor recorded below its `output_path`, by rank and step.
-
-    Raises `UsageError` if that is not a directory.
-    """
-    root = Path(output)
-    if not root.is_dir():
-        raise UsageError(f"{root} is not a directory; name the output_path of the DynamicProfilerMonitor.")
-    found = [(_WINDOW.fullmatch(one.name), one) for one in root.iterdir() if one.is_dir()]
-    windows = [
-        DynamicWindow(directory=one, rank=int(match[1]), start_step=int(match[2]), stop_step=int(match[3]))
-        for match, one in found
-        if match is not None
-    ]
-    return tuple(sorted(windows, key=lambda window: (window.rank, window.start_step, window.stop_step)))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -113,11 +81,3 @@ def _read(path: Path) -> dict[str, Any]:
     except UsageError as error:
         raise UsageError(f"{error} MindSpore would ignore the whole file; correct it, or move it away.") from error
     return document
-
-
-def _require_valid(document: Mapping[str, Any], version: str, path: Path) -> None:
-    """Raise `UsageError` for options that this MindSpore would reset; those without effect on this device are allowed."""
-    try:
-        mindspore_options(version, document, surface="dynamic", device="ascend")
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None

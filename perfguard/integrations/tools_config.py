@@ -10,7 +10,6 @@ from typing import Any
 from perfguard.configuration import Section, configuration_schema, one_line, shown
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_json, read_text, read_yaml
-from perfguard.window import StepWindow
 
 #: The number that means all ranks.
 EVERY_RANK = -1
@@ -37,12 +36,6 @@ class ToolsConfig:
     def holds_for(self, rank: int) -> bool:
         """Whether this rank is profiled."""
         return self.enable and (self.ranks == [EVERY_RANK] or rank in self.ranks)
-
-    @property
-    def window(self) -> StepWindow:
-        """The window of `static_param`, without wait and warm-up."""
-        assert self.static_param is not None
-        return StepWindow.from_start_end(self.static_param["start_step"], self.static_param["end_step"])
 
 
 def read_tools_config(path: str | Path) -> ToolsConfig:
@@ -72,24 +65,21 @@ def tools_config(tree: object, *, source: str, at: str = "") -> ToolsConfig:
     found = profile.read()
     needed = found["profile_type"] if found["enable"] else ""
     dynamic = _parameters(profile, "dynamic_param", needed=needed == "dynamic")
+    ranks = found["ranks"]
+    if EVERY_RANK in ranks and len(ranks) > 1:
+        raise profile.error("ranks", f"must be -1 alone, which means all ranks, or a list of ranks, got {ranks}")
+    if not ranks:
+        raise profile.error("ranks", "is empty, so no rank is profiled: write -1 for all ranks, or enable = false")
     return ToolsConfig(
         source=source,
         prefix=f"{at}." if at else "",
         enable=found["enable"],
         profile_type=found["profile_type"],
-        ranks=_ranks(profile, found["ranks"]),
+        ranks=ranks,
         static_param=_parameters(profile, "static_param", needed=needed == "static"),
         config_path=None if dynamic is None else dynamic["config_path"],
         memory_profile=_with_a_window(root.section("memory_profile")),
     )
-
-
-def _ranks(profile: Section, ranks: list[int]) -> list[int]:
-    if EVERY_RANK in ranks and len(ranks) > 1:
-        raise profile.error("ranks", f"must be -1 alone, which means all ranks, or a list of ranks, got {ranks}")
-    if not ranks:
-        raise profile.error("ranks", "is empty, so no rank is profiled: write -1 for all ranks, or enable = false")
-    return ranks
 
 
 def _parameters(profile: Section, key: str, *, needed: bool) -> dict[str, Any] | None:

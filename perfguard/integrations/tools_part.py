@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from perfguard.capture.driver import Driver
-from perfguard.capture.torch_backend import TorchBackend
+from perfguard.capture.torch_backend import TorchBackend, TorchOptions
 from perfguard.configuration import one_line
 from perfguard.documents import FORMAT, dumps, write_atomically
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
+
+logger = logging.getLogger(__name__)
 
 #: The requested options and those without effect on this device; written next to recording.json.
 OPTIONS_FILE = "options.json"
@@ -23,10 +27,11 @@ CLAIM_FILE = ".perfguard-running"
 _NAMED = 3
 
 
-class Part(Protocol):
+class Part:
     """One profiler of a tools.json: a window, windows on demand, or a memory history."""
 
-    recordings: list[Recording]
+    def __init__(self) -> None:
+        self.recordings: list[Recording] = []
 
     def start(self) -> None:
         """Begin before the first step."""
@@ -41,30 +46,66 @@ class Part(Protocol):
         """End in mid-step. Raises nothing."""
 
 
-def event_driver(
-    backend: TorchBackend,
-    *,
-    workload: str,
-    directory: Path,
-    window: StepWindow,
-    requested: dict[str, Any],
-    notes: list[str],
-) -> Driver:
-    """Return the driver of a loop that reports its steps, in a claimed directory; no step is timed unprofiled.
+class WindowPart(Part):
+    """A window in a claimed directory; its recording is next to the profiler's files, and no step is timed unprofiled.
 
     The `requested` options, and the `notes` on those without effect here, are written next to the recording. Raises
     `CaptureError` and `StoreError`, and releases the directory then.
     """
-    try:
-        driver = Driver(backend, workload=workload, directory=directory, window=window, timed_steps=0)
-        # The trace is next to recording.json, where other tools look for it; an empty profiler/ would hide it.
-        (directory / PROFILER_DIRECTORY).rmdir()
-        document = {"format": FORMAT, "asked": requested, "without_meaning": notes}
-        write_atomically(directory / OPTIONS_FILE, dumps(document))
-    except PerfguardError:
-        release(directory)
-        raise
-    return driver
+
+    def __init__(
+        self,
+        options: TorchOptions,
+        *,
+        workload: str,
+        directory: Path,
+        window: StepWindow,
+        requested: dict[str, Any],
+        notes: list[str],
+    ) -> None:
+        super().__init__()
+        self._directory = directory
+        try:
+            backend = TorchBackend(replace(options, directory=directory))
+            self.driver = Driver(backend, workload=workload, directory=directory, window=window, timed_steps=0)
+            # The trace is next to recording.json, where other tools look for it; an empty profiler/ would hide it.
+            (directory / PROFILER_DIRECTORY).rmdir()
+            document = {"format": FORMAT, "asked": requested, "without_meaning": notes}
+            write_atomically(directory / OPTIONS_FILE, dumps(document))
+        except PerfguardError:
+            _release(directory)
+            raise
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self.driver.begin()
+
+    def step(self) -> None:
+        """End a step and begin the next one; the last one of the window writes the recording."""
+        if self.driver.has_ended:
+            return
+        if self.driver.end():
+            self.finish()
+        else:
+            self.driver.begin()
+
+    def stop(self) -> None:
+        """End the capture; an incomplete window ends as LOADER_ENDED."""
+        self.driver.close()
+        self.finish()
+
+    def abort(self, error: BaseException) -> None:
+        """End the capture in mid-step."""
+        self.driver.abort(error)
+        self.finish()
+        if self.driver.problem:
+            logger.error("%s", self.driver.problem)
+
+    def finish(self) -> None:
+        """Release the directory after the capture has ended. Idempotent."""
+        if self.driver.recording is not None:
+            self.recordings = [self.driver.recording]
+        _release(self._directory)
 
 
 def claim(directory: Path, *, name: str, above: Path | None = None) -> None:
@@ -97,7 +138,7 @@ def _names(directory: Path) -> list[str]:
     return sorted(os.listdir(directory))
 
 
-def release(directory: Path) -> None:
+def _release(directory: Path) -> None:
     """Release a claimed directory. Idempotent."""
     with suppress(OSError):  # the file or its file system is gone; the recording says how it ended
         (directory / CLAIM_FILE).unlink()

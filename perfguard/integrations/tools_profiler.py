@@ -28,9 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from perfguard.capture.driver import Driver
 from perfguard.capture.torch_backend import (
-    TorchBackend,
     TorchOptions,
     imported_torch,
     npu_profiler,
@@ -38,8 +36,10 @@ from perfguard.capture.torch_backend import (
 )
 from perfguard.errors import UsageError
 from perfguard.integrations.tools_config import EVERY_RANK, ToolsConfig, read_tools_config
-from perfguard.integrations.tools_part import Part, claim, event_driver, release
+from perfguard.integrations.tools_part import Part, WindowPart, claim
+from perfguard.integrations.torch_dynamic import dynamic_profile
 from perfguard.recording import Recording
+from perfguard.window import StepWindow
 
 logger = logging.getLogger(__name__)
 
@@ -126,20 +126,12 @@ class ToolsProfiler:
 
     def step(self) -> None:
         """End a step, and begin the next one. Raises `UsageError` before `start()`."""
-        if self._state is _State.RUNNING:
+        if self._is_running("step"):
             self._call_parts("step")
-        elif self._state is _State.NEW and self._is_enabled:
-            raise UsageError(
-                "step() of a tools_profiler was called before start(); call start() once, before the loop."
-            )
 
     def stop(self) -> None:
         """End after the last step; a window that is not over leaves an incomplete recording."""
-        if self._state is _State.NEW and self._is_enabled:
-            raise UsageError(
-                "stop() of a tools_profiler was called before start(); call start() once, before the loop."
-            )
-        if self._state is _State.RUNNING:
+        if self._is_running("stop"):
             self._call_parts("stop")
             self._end()
 
@@ -159,6 +151,13 @@ class ToolsProfiler:
     def _is_enabled(self) -> bool:
         return self.config.enable or self.config.memory_profile["enable"]
 
+    def _is_running(self, called: str) -> bool:
+        if self._state is _State.NEW and self._is_enabled:
+            raise UsageError(
+                f"{called}() of a tools_profiler was called before start(); call start() once, before the loop."
+            )
+        return self._state is _State.RUNNING
+
     def _make_parts(self, rank: int, world_size: int) -> list[Part]:
         parts: list[Part] = []
         notes: list[str] = []
@@ -169,13 +168,16 @@ class ToolsProfiler:
                 notes.append(
                     f"{self.config.prefix}memory_profile.mem_info has no effect here: only MindSpeed-MM writes that log"
                 )
-        if self.config.holds_for(rank):
-            if self.config.profile_type == "static":
-                static, static_notes = self._static(rank, world_size)
-                parts.append(static)
-                notes += static_notes
-            else:
-                parts.append(self._dynamic(rank, world_size))
+        if self.config.holds_for(rank) and self.config.profile_type == "static":
+            static, static_notes = self._static(rank, world_size)
+            parts.append(static)
+            notes += static_notes
+        elif self.config.holds_for(rank):
+            assert self.config.config_path is not None
+            part = dynamic_profile(
+                self.config.config_path, output=self.output, workload=self.workload, rank=rank, world_size=world_size
+            )
+            parts.append(part)
         self.notes = tuple(notes)
         for note in notes:
             logger.info("%s", note)
@@ -191,29 +193,16 @@ class ToolsProfiler:
         # Relative to the working directory at the start; a training may change it.
         place = place.absolute()
         directory = place / f"rank_{rank}" if world_size > 1 else place
-        backend = TorchBackend(replace(options, directory=directory, rank=rank, world_size=world_size))
         claim(directory, name=name, above=place if world_size > 1 else None)
-        driver = event_driver(
-            backend,
+        part = WindowPart(
+            replace(options, rank=rank, world_size=world_size),
             workload=self.workload,
             directory=directory,
-            window=self.config.window,
+            window=StepWindow.from_start_end(param["start_step"], param["end_step"]),
             requested={key: value for key, value in param.items() if key != "save_path"},
             notes=notes,
         )
-        return StaticProfile(driver, directory), notes
-
-    def _dynamic(self, rank: int, world_size: int) -> Part:
-        from perfguard.integrations.torch_dynamic import dynamic_profile
-
-        assert self.config.config_path is not None
-        return dynamic_profile(
-            self.config.config_path,
-            output=self.output,
-            workload=self.workload,
-            rank=rank,
-            world_size=world_size,
-        )
+        return part, notes
 
     def _call_parts(self, name: str) -> None:
         try:
@@ -275,50 +264,11 @@ def _options(param: dict[str, Any], config: ToolsConfig, *, npu: bool) -> tuple[
     ]
 
 
-class StaticProfile:
-    """A window set before the training; its recording is next to the profiler's files."""
-
-    def __init__(self, driver: Driver, directory: Path) -> None:
-        self.recordings: list[Recording] = []
-        self._driver = driver
-        self._directory = directory
-
-    def start(self) -> None:
-        """Begin the first step."""
-        self._driver.begin()
-
-    def step(self) -> None:
-        """End a step and begin the next one; the last one of the window writes the recording."""
-        if self._driver.has_ended:
-            return
-        if self._driver.end():
-            self._finish()
-        else:
-            self._driver.begin()
-
-    def stop(self) -> None:
-        """End the capture; an incomplete window ends as LOADER_ENDED."""
-        self._driver.close()
-        self._finish()
-
-    def abort(self, error: BaseException) -> None:
-        """End the capture in mid-step."""
-        self._driver.abort(error)
-        self._finish()
-        if self._driver.problem:
-            logger.error("%s", self._driver.problem)
-
-    def _finish(self) -> None:
-        if self._driver.recording is not None and not self.recordings:
-            self.recordings.append(self._driver.recording)
-        release(self._directory)
-
-
-class MemoryHistory:
+class MemoryHistory(Part):
     """`memory_profile`: all allocations of a device between two steps, as a pickle for pytorch.org/memory_viz."""
 
     def __init__(self, config: dict[str, Any], *, rank: int, source: str, prefix: str = "") -> None:
-        self.recordings: list[Recording] = []
+        super().__init__()
         self._config = config
         self._step = 0
         self._is_on = False

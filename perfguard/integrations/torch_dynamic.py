@@ -10,32 +10,32 @@ is a start_step in the past, for which torch_npu waits forever; and a file that 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import re
 import socket
-from collections.abc import Mapping
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from perfguard.capture.driver import Driver
-from perfguard.capture.torch_backend import TorchBackend, TorchOptions, imported_torch, npu_profiler
+from perfguard.capture.torch_backend import FLAGS, TorchOptions, imported_torch, npu_profiler
 from perfguard.configuration import Section, configuration_schema, one_line
 from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, StoreError, UsageError
-from perfguard.integrations.config_files import decoded, read_json
-from perfguard.integrations.tools_part import Part, claim, event_driver, release
-from perfguard.integrations.watched_file import WatchedFile, read_bytes
-from perfguard.recording import Recording
+from perfguard.integrations.config_files import LARGEST_BYTES, decoded, read_json
+from perfguard.integrations.tools_part import Part, WindowPart, claim
 from perfguard.window import StepWindow
 
 CONFIG_FILE = "profiler_config.json"
 LOG_DIRECTORY = "log"
 _LOG_BYTES = 200 * 1024
+#: Two edits within this time may have the same modification time: FAT counts in steps of two seconds.
+_RACY_NS = 2 * 10**9
 #: The start_step of a window that begins with the next step.
 AT_ONCE = -1
 #: Keys that only MindSpore's file of the same name has.
@@ -45,12 +45,12 @@ _OF_MINDSPORE = ("stop_step", "prof_path", "analyse_mode", "aicore_metrics", "pr
 def dynamic_profile(config_path: Path, *, output: Path | None, workload: str, rank: int, world_size: int) -> Part:
     """Return the dynamic profile of a directory, or of the profiler_config.json in one. Raises `UsageError`."""
     directory = (config_path.parent if config_path.name == CONFIG_FILE else config_path).absolute()
-    if os.path.lexists(directory) and not os.path.isdir(directory):
-        raise UsageError(
-            f"config_path = {str(config_path)!r} is a file; name a directory, or the {CONFIG_FILE} in one."
-        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(
+            f"config_path = {str(config_path)!r} is a file; name a directory, or the {CONFIG_FILE} in one."
+        ) from None
     except OSError as error:
         raise UsageError(
             f"config_path = {str(config_path)!r} cannot be created: {error.strerror}; name another directory."
@@ -60,11 +60,14 @@ def dynamic_profile(config_path: Path, *, output: Path | None, workload: str, ra
     return DynamicProfile(directory, output=output, workload=workload, rank=rank, world_size=world_size)
 
 
-class NpuDynamicProfile:
-    """torch_npu's own dynamic profile, which watches the file, profiles and writes. Not run on a device."""
+class NpuDynamicProfile(Part):
+    """torch_npu's own dynamic profile, which watches the file, profiles and writes. Not run on a device.
+
+    It ends its window itself, at the latest with the process.
+    """
 
     def __init__(self, directory: Path, module: ModuleType | Any) -> None:
-        self.recordings: list[Recording] = []
+        super().__init__()
         self._directory = directory
         self._module = module
         if os.path.lexists(path := directory / CONFIG_FILE):
@@ -78,14 +81,8 @@ class NpuDynamicProfile:
         """Report a step to torch_npu."""
         self._module.step()
 
-    def stop(self) -> None:
-        """Do nothing: torch_npu ends its window itself, at the latest with the process."""
 
-    def abort(self, error: BaseException) -> None:
-        """Do nothing: torch_npu ends its window itself, at the latest with the process."""
-
-
-class DynamicProfile:
+class DynamicProfile(Part):
     """Windows on demand with torch.profiler: each in its own directory below `prof_dir`, and a log.
 
     An error in an edited file, or of the profiler, is logged; the training goes on, and the next edit counts. An error in the
@@ -93,7 +90,7 @@ class DynamicProfile:
     """
 
     def __init__(self, directory: Path, *, output: Path | None, workload: str, rank: int, world_size: int) -> None:
-        self.recordings: list[Recording] = []
+        super().__init__()
         self.path = directory / CONFIG_FILE
         self._output = output
         # prof_dir is relative to the working directory at the start; a training may change it.
@@ -105,8 +102,7 @@ class DynamicProfile:
         self._watch = WatchedFile(self.path)
         self._refused: bytes | None = None
         self._requested: tuple[dict[str, Any], int] | None = None
-        self._driver: Driver | None = None
-        self._window_directory = Path()
+        self._window: WindowPart | None = None
         if not os.path.lexists(self.path):
             write_atomically(self.path, json.dumps(default_config(), indent=4))
         self._log, self._handler = _open_log(directory, rank)
@@ -127,30 +123,23 @@ class DynamicProfile:
 
     def step(self) -> None:
         """End a step: close a window that is over, read an edit, begin a window that is due."""
-        if self._driver is not None:
-            self._end_step(self._driver)
+        if self._window is not None:
+            self._drive(self._window.driver.end)
         self._step += 1
         self._read_edit()
         self._begin_next()
 
     def stop(self) -> None:
         """End after the last step: an open window ends as LOADER_ENDED, one that was never reached is logged."""
-        if self._driver is not None:
-            driver = self._driver
-            try:
-                driver.close()
-            except PerfguardError as error:
-                driver.abort(error)
-                self._log.error("%s", one_line(str(error)))
-            self._finish(driver)
+        if self._window is not None:
+            self._drive(self._window.driver.close, after="")
         self._end()
 
     def abort(self, error: BaseException) -> None:
         """End in mid-step, and keep what an open window recorded."""
-        if self._driver is not None:
-            driver = self._driver
-            driver.abort(error)
-            self._finish(driver)
+        if self._window is not None:
+            self._window.driver.abort(error)
+            self._finish(self._window)
         self._end()
 
     def _end(self) -> None:
@@ -158,9 +147,6 @@ class DynamicProfile:
             self._log.warning("Step %d was never reached: the training had %d steps.", self._requested[1], self._step)
             self._requested = None
         self._log.info("Stop watching %s at %d step.", self.path, self._step)
-        self._close_log()
-
-    def _close_log(self) -> None:
         self._log.removeHandler(self._handler)
         self._handler.close()
 
@@ -192,55 +178,44 @@ class DynamicProfile:
             return
         begin = config["start_step"] or AT_ONCE
         if begin != AT_ONCE and begin < self._step:
-            self._log.warning(
-                "start_step = %d of %s is in the past: step %d is next. Write -1 for the next step.",
-                begin,
-                self.path,
-                self._step,
-            )
+            past = "start_step = %d of %s is in the past: step %d is next. Write -1 for the next step."
+            self._log.warning(past, begin, self.path, self._step)
             return
         if self._requested is not None:
             self._log.info("The window requested before has not begun and is cancelled.")
         self._requested = config, (self._step if begin == AT_ONCE else begin)
-        self._log.info(
-            "Start step will be set to %d: %d warmup and %d active steps.",
-            self._requested[1],
-            config["warmup"],
-            config["active"],
-        )
+        first, warmup, active = self._requested[1], config["warmup"], config["active"]
+        self._log.info("Start step will be set to %d: %d warmup and %d active steps.", first, warmup, active)
 
     # -- a window ------------------------------------------------------------------------------------------------------------
 
     def _begin_next(self) -> None:
-        if self._driver is None and self._requested is not None and self._step >= self._requested[1]:
+        if self._window is None and self._requested is not None and self._step >= self._requested[1]:
             (config, begin), self._requested = self._requested, None
             if config["start_step"] not in (None, AT_ONCE, 0) and begin < self._step:
                 self._log.warning("start_step = %d passed while another window was open.", begin)
             else:
                 self._open(config)
-        if self._driver is not None:
-            self._begin_step(self._driver)
+        if self._window is not None:
+            self._drive(self._window.driver.begin)
 
     def _open(self, config: dict[str, Any]) -> None:
         place = self._base / (self._output or config["prof_dir"])
+        requested = {key: value for key, value in config.items() if key not in ("prof_dir", "is_valid")}
         try:
             options, notes = self._options(config)
             directory = self._claimed(place, config)
-            self._driver = event_driver(
-                TorchBackend(replace(options, directory=directory)),
+            self._window = WindowPart(
+                options,
                 workload=self._workload,
                 directory=directory,
                 window=StepWindow(skip_first=0, wait=0, warmup=config["warmup"], active=config["active"]),
-                requested={
-                    **{key: value for key, value in config.items() if key not in ("prof_dir", "is_valid")},
-                    "start_step": self._step,
-                },
+                requested=requested | {"start_step": self._step},
                 notes=notes,
             )
         except PerfguardError as error:
             self._log.error("%s No window is profiled.", error)
             return
-        self._window_directory = directory
         for note in notes:
             self._log.info("%s", note)
         self._log.info("Start Dynamic Profiler at %d step, in %s.", self._step, directory)
@@ -276,11 +251,7 @@ class DynamicProfile:
         if config["analyse"]:
             notes.append("analyse has no effect here: torch.profiler writes no raw data.")
         options = TorchOptions(
-            record_shapes=config["record_shapes"],
-            profile_memory=config["profile_memory"],
-            with_stack=config["with_stack"],
-            with_flops=config["with_flops"],
-            with_modules=config["with_modules"],
+            **{name: config[name] for name in FLAGS},
             host="CPU" in config["activities"],
             device="NPU" in config["activities"],
             metadata={key: json.dumps(value) for key, value in config["metadata"].items()},
@@ -290,35 +261,27 @@ class DynamicProfile:
         )
         return options, notes
 
-    def _begin_step(self, driver: Driver) -> None:
+    def _drive(self, action: Callable[[], object], *, after: str = " The training goes on.") -> None:
+        """Begin, end or close the open window; a failure of it is logged, with `after`."""
+        window = self._window
+        assert window is not None
         try:
-            driver.begin()
+            action()
         except PerfguardError as error:
-            self._give_up(driver, error)
+            window.driver.abort(error)
+            self._log.error("%s%s", one_line(str(error)), after)
+        if window.driver.has_ended:
+            self._finish(window)
 
-    def _end_step(self, driver: Driver) -> None:
-        try:
-            driver.end()
-        except PerfguardError as error:
-            self._give_up(driver, error)
-        else:
-            if driver.has_ended:
-                self._finish(driver)
-
-    def _give_up(self, driver: Driver, error: PerfguardError) -> None:
-        driver.abort(error)
-        self._log.error("%s The training goes on.", one_line(str(error)))
-        self._finish(driver)
-
-    def _finish(self, driver: Driver) -> None:
-        self._driver = None
-        release(self._window_directory)
-        if driver.recording is not None:
-            self.recordings.append(driver.recording)
-            ending = driver.recording.ending.value if driver.recording.ending else ""
+    def _finish(self, window: WindowPart) -> None:
+        self._window = None
+        window.finish()
+        if (recording := window.driver.recording) is not None:
+            self.recordings.append(recording)
+            ending = recording.ending.value if recording.ending else ""
             self._log.info("Stop Dynamic Profiler at %d step: %s.", self._step + 1, ending)
         else:
-            self._log.error("%s", one_line(driver.problem))
+            self._log.error("%s", one_line(window.driver.problem))
 
 
 def default_config() -> dict[str, Any]:
@@ -377,3 +340,63 @@ def _open_log(directory: Path, rank: int) -> tuple[logging.Logger, logging.Handl
     log = logging.Logger("DynamicProfiler", logging.DEBUG)
     log.addHandler(handler)
     return log, handler
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+class WatchedFile:
+    """A file that is polled: one `stat` without an edit; a read after its time, size or inode changed.
+
+    A file edited within two seconds of the last read is read again, as its modification time may hide an edit. A half-written
+    file is returned as it is; the rest of it is the next change.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stamp: tuple[int, int, int] | None = None
+        self._digest = b""
+        self._is_racy = False
+
+    def changed(self) -> bytes | None:
+        """Return the contents if the file was saved since the last call, else None; None also without a file.
+
+        Raises `OSError`, once for each save.
+        """
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            self._stamp = None
+            return None
+        if _stamp(found) == self._stamp and not self._is_racy:
+            return None
+        before, self._stamp, self._is_racy = self._stamp, _stamp(found), False
+        data, stamps, found = _read_stamped(self.path)
+        if len(stamps) > 1:
+            # Written during the read: the next call returns the contents.
+            self._stamp, self._is_racy = before, True
+            return None
+        self._stamp = _stamp(found)
+        self._is_racy = abs(time.time_ns() - found.st_mtime_ns) < _RACY_NS
+        digest = hashlib.sha256(data).digest()
+        is_same = self._stamp == before and digest == self._digest
+        self._digest = digest
+        return None if is_same else data
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the contents of a file, one byte more than a configuration may have at most; never waits for a pipe."""
+    return _read_stamped(path)[0]
+
+
+def _stamp(found: os.stat_result) -> tuple[int, int, int]:
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read_stamped(path: Path) -> tuple[bytes, set[tuple[int, int, int]], os.stat_result]:
+    """Return the contents, the stamps before and after the read, and the last `stat`."""
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        before = os.fstat(file.fileno())
+        data = file.read(LARGEST_BYTES + 1) or b""
+        after = os.fstat(file.fileno())
+    return data, {_stamp(before), _stamp(after)}, after

@@ -17,7 +17,7 @@ from perfguard import thresholds
 from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
-from perfguard.capture.interpreter import interpreter_flags
+from perfguard.capture.environment import interpreter_flags
 from perfguard.errors import PerfguardError
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.confirmation import PairedRun

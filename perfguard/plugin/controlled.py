@@ -23,9 +23,8 @@ import pytest
 from perfguard.capture import REPLAY, Backend
 from perfguard.capture import backend as backend_named
 from perfguard.capture.command import last_line
-from perfguard.capture.controlled import ControlledWindow, bind
+from perfguard.capture.controlled import ControlledWindow, TurnsWindow, bind
 from perfguard.capture.driver import require_callable
-from perfguard.capture.turns import TurnsWindow
 from perfguard.plugin.plain import PlainGuard, failing
 from perfguard.settings import Settings
 from perfguard.timing import write_timing

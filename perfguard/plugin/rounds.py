@@ -21,7 +21,7 @@ import pytest
 
 from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
 from perfguard.capture.controlled import controlled_environment
-from perfguard.capture.interpreter import interpreter_flags
+from perfguard.capture.environment import interpreter_flags
 from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, write_request
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing

@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 
 from perfguard.capture import Backend
-from perfguard.capture.controlled import bind
-from perfguard.capture.turns import TurnsWindow, process_switches
+from perfguard.capture.controlled import TurnsWindow, bind, process_switches
 from perfguard.documents import write_atomically
 from perfguard.errors import CaptureError
 from perfguard.plugin.controlled import (

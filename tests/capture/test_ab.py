@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from perfguard import thresholds
-from perfguard.capture.ab import pytest_run, stepper, timing
 from perfguard.capture.ab import sides as two_sides
-from perfguard.capture.ab.pytest_run import Timeable, record
-from perfguard.capture.ab.sides import Side, base_in, base_on, current_side
+from perfguard.capture.ab import timing
+from perfguard.capture.ab.sides import Side, Timeable, base_in, base_on, current_side, record
 from perfguard.capture.ab.timing import time_pairs
 from perfguard.capture.command import HOME, last_line
 from perfguard.capture.worktree import Place, Worktree
@@ -57,7 +56,7 @@ def child(monkeypatch):
 
     def runs(code: str) -> None:
         command_of = two_sides.command_of
-        for module in (two_sides, stepper):
+        for module in (two_sides, timing):
             monkeypatch.setattr(
                 module, "command_of", lambda *request: [sys.executable, "-c", code, command_of(*request)[-1]]
             )
@@ -121,7 +120,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
     ],
 )  # fmt: skip
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
-    monkeypatch.setattr(stepper.thresholds, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
+    monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))
     found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
     assert found.timings == ()
@@ -264,7 +263,7 @@ open(asked["result"], "w").write(json.dumps({"status": 0, "reasons": {"seen": "\
 def test_a_damaged_line_of_output_is_no_obstacle(tmp_path):
     output = tmp_path / "output"
     output.write_bytes(b"\xff\xfe\nERROR: not found: /w/t.py::x\xff (no match in any of [<Module t.py>])\n")
-    assert pytest_run._not_found(output)[0].startswith("/w/t.py::x")
+    assert two_sides._not_found(output)[0].startswith("/w/t.py::x")
     assert last_line(output).startswith("not found: /w/t.py::x")
     output.write_bytes(b"")
     assert last_line(output) == ""

@@ -515,8 +515,6 @@ def test_an_output_that_is_a_file_is_one_sentence(tmp_path, on_cpu):
         mindspore_callback(tmp_path / "out", start_step=1, stop_step=2)
 
 
-def test_options_of_another_surface_are_refused_by_the_backend():
-    with pytest.raises(UsageError, match="make them with surface='Profiler'"):
-        MindSporeBackend(mindspore_options("2.10.0", {}, surface="profile"), via="Profiler")
+def test_an_option_that_a_schedule_resets_is_refused_by_the_backend():
     with pytest.raises(UsageError, match="data_process=True is reset by a schedule"):
         MindSporeBackend(mindspore_options("2.10.0", {"data_process": True}, surface="profile", device="ascend"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfguard.capture.turns import TurnsWindow
+from perfguard.capture.controlled import TurnsWindow
 from perfguard.errors import CaptureError
 
 

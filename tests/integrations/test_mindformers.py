@@ -646,10 +646,10 @@ def test_any_document_is_read_or_refused_in_one_sentence(tmp_path_factory, docum
     assert profile.window.active >= 1
     assert expectation([profile.expectation]).steps == profile.window.active
     if profile.summary is not None:
-        json.dumps(profile.summary.collector_arguments())
+        json.dumps(collector_arguments(profile.summary))
         assert expectation([profile.summary.expectation(7)]).numbers.get("collect_freq") in (
             None,
-            profile.summary.collect_freq,
+            profile.summary.arguments["collect_freq"],
         )
 
 
@@ -670,10 +670,15 @@ def monitor(text: str) -> str:
     )
 
 
+def collector_arguments(summary, rank=0):
+    """Return the arguments of `mindspore.SummaryCollector`, as MindFormers gives them."""
+    return {"summary_dir": str(summary.summary_directory(rank)), **summary.arguments}
+
+
 def test_the_documented_monitor_is_the_defaults(read):
     said, unsaid = read(DOCUMENTED_SUMMARY).summary, read(monitor("")).summary
     assert said == unsaid
-    assert said.collector_arguments(rank=2) == {
+    assert collector_arguments(said, rank=2) == {
         "summary_dir": "output/summary/rank_2",
         "collect_freq": 10,
         "collect_specified_data": None,
@@ -713,7 +718,7 @@ collect_specified_data:
 
 def test_every_parameter_of_the_monitor_is_read(read):
     summary = read(monitor(FULL)).summary
-    arguments = summary.collector_arguments()
+    arguments = collector_arguments(summary)
     assert arguments["collect_specified_data"]["collect_landscape"]["intervals"] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
     assert arguments["custom_lineage_data"] == {"author": "me", "size": 3, "rate": 0.5}
     assert arguments["export_options"] == {"tensor_format": "npy"}
@@ -1022,7 +1027,7 @@ def trained(tmp_path: Path, text: str, steps: int, *, epochs: int = 1, rate: flo
     cwd.mkdir()
     (cwd / "task.yaml").write_text(monitor(text))
     summary = read_mindformers(cwd / "task.yaml").summary
-    child("mf_summary.py", steps, epochs, json.dumps(summary.collector_arguments()), rate, cwd=cwd)
+    child("mf_summary.py", steps, epochs, json.dumps(collector_arguments(summary)), rate, cwd=cwd)
     return summary, cwd / summary.summary_directory()
 
 
@@ -1077,11 +1082,11 @@ def test_the_real_collector_leaves_what_is_expected(tmp_path, text, steps, epoch
     assert steps_in(place, "tag = 'loss/auto'") == [*values]
     assert steps_in(place, "kind = 'tensor'") == [*tensors]
     exported = sorted(int(path.stem.rpartition("_")[2]) for path in place.rglob("*.npy"))
-    assert exported == ([*tensors] if summary.export_options else [])
+    assert exported == ([*tensors] if summary.arguments["export_options"] else [])
     assert (steps_in(place, "tag = 'fc.weight/auto'") != []) == ("histogram_regular" in summary.collects)
     # Another frequency, or another length, is not taken for it.
     for wrong in (
-        f"collect_freq={summary.collect_freq + 1}",
+        f"collect_freq={summary.arguments['collect_freq'] + 1}",
         f"{summary.expectation(total)},summary_steps={total * 3}",
     ):
         with pytest.raises(AssertionError, match="C101"):

@@ -22,9 +22,7 @@ from perfguard.capture.replay import replay
 from perfguard.errors import UsageError
 from perfguard.gate import examine
 from perfguard.integrations.offline import analyse
-from perfguard.integrations.offline.collected import WORK_DIRECTORY
-from perfguard.integrations.offline.options import AnalysisOptions
-from perfguard.integrations.offline.refusal import recorded_steps
+from perfguard.integrations.offline_recordings import WORK_DIRECTORY, AnalysisOptions, recorded_steps
 from perfguard.judge.tolerance import Policy
 from perfguard.testing import generate
 from tests.facts import codes
@@ -268,7 +266,7 @@ AS_NOBODY = """
 import os, sys
 from pathlib import Path
 from perfguard.integrations.offline import analyse
-from perfguard.integrations.offline.options import AnalysisOptions
+from perfguard.integrations.offline_recordings import AnalysisOptions
 from perfguard.artifacts.survey import survey
 from perfguard.errors import UsageError
 survey(Path(sys.argv[1]))  # reads what perfguard brings along, which somebody else may not be able to

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import LARGEST_BYTES
 from perfguard.integrations.tools_config import ToolsConfig, read_tools_config, tools_config
+from perfguard.window import StepWindow
 
 #: MindSpeed-MM's own file, whole.
 REAL = {
@@ -488,5 +489,6 @@ def test_any_bytes_are_read_or_refused_in_one_line(tmp_path_factory, data):
 def test_the_window_is_the_steps_from_start_to_end(start, length):
     tree = changed(*STATIC, "start_step", to=start)
     tree["profile"]["static_param"]["end_step"] = start + length
-    window = tools_config(tree, source="tools.json").window
+    param = tools_config(tree, source="tools.json").static_param
+    window = StepWindow.from_start_end(param["start_step"], param["end_step"])
     assert (window.skip_first, window.profiler_steps) == (start, length)

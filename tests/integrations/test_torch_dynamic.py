@@ -21,8 +21,13 @@ from perfguard.capture.replay import recordings_in
 from perfguard.documents import violations
 from perfguard.errors import UsageError
 from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
-from perfguard.integrations.torch_dynamic import CONFIG_FILE, NpuDynamicProfile, default_config, read_dynamic_config
-from perfguard.integrations.watched_file import WatchedFile
+from perfguard.integrations.torch_dynamic import (
+    CONFIG_FILE,
+    NpuDynamicProfile,
+    WatchedFile,
+    default_config,
+    read_dynamic_config,
+)
 from perfguard.recording import Ending, read_recording
 from tests.integrations.test_tools_config import anything
 
@@ -529,7 +534,7 @@ def test_a_file_that_was_not_edited_for_long_is_not_read(tmp_path, monkeypatch):
     os.utime(path, (1, 1))
     watch = WatchedFile(path)
     assert watch.changed() == b"one"
-    monkeypatch.setattr("perfguard.integrations.watched_file._read", pytest.fail)
+    monkeypatch.setattr("perfguard.integrations.torch_dynamic._read_stamped", pytest.fail)
     assert watch.changed() is None
 
 

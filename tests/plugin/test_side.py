@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from perfguard.capture.turns import process_switches
+from perfguard.capture.controlled import process_switches
 from perfguard.plugin import place as place_module
 from perfguard.plugin import side
 from perfguard.plugin.side import Place, ThreadTurns, strangers

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
-from collections.abc import Callable, Mapping, Sequence
+import select
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.capture.ab.pytest_run import Timeable
-from perfguard.capture.ab.sides import Side, fresh_directory, run_side
-from perfguard.capture.ab.stepper import LostProcess, started
+from perfguard.capture.ab.sides import RUN_MARK, Side, Timeable, command_of, fresh_directory, marked, run_side
+from perfguard.capture.command import GRACE_S, Ended, end_command, last_line
 from perfguard.capture.controlled import choose_cpus, controlled_environment
 from perfguard.capture.worktree import Place
 from perfguard.timing import LostRun, PairedTiming
@@ -147,23 +152,22 @@ def _one_in_turns(
     draw = random.Random(seed)
     found: dict[str, Any] = {"base_ns": [], "current_ns": [], "base_wall_ns": [], "current_wall_ns": [], "cpus": cpus}
     try:
-        with started(*base, place, cpus) as one, started(*current, place, cpus) as other:
+        with _started(*base, place, cpus) as one, _started(*current, place, cpus) as other:
             steppers = {"base": one, "current": other}
-            found["clock"] = {name: stepper.ready() for name, stepper in steppers.items()}["current"]
+            found["clock"] = {name: stepper.reply("ready") for name, stepper in steppers.items()}["current"]
             for _ in range(thresholds.BLOCKS):
                 for name in draw.sample(sorted(steppers), len(steppers)):
                     costs, walls = steppers[name].run(thresholds.BLOCK_STEPS)
                     found[f"{name}_ns"] += costs
                     found[f"{name}_wall_ns"] += walls
-    except LostProcess as lost:
+    except _LostProcess as lost:
         return LostRun(number=number, reason=str(lost))
     return _timing(found, interleaved=False, seed=seed)
 
 
 def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> PairedTiming:
-    samples = {
-        name: tuple(found[name]) for name in ("base_ns", "current_ns", "base_wall_ns", "current_wall_ns", "cpus")
-    }
+    names = ("base_ns", "current_ns", "base_wall_ns", "current_wall_ns", "cpus")
+    samples = {name: tuple(found[name]) for name in names}
     return PairedTiming(interleaved=interleaved, clock=found["clock"], seed=seed, **samples)
 
 
@@ -172,8 +176,108 @@ def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
     if not timings:
         return ()
     how = INTERLEAVED if timings[0].interleaved else "timed in turns"
-    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} " + " ".join(
-        str(timing.seed) for timing in timings
-    )
+    seeds = " ".join(str(timing.seed) for timing in timings)
+    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} {seeds}"
     unbound = () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)
     return (drawn, *unbound)
+
+
+# -- a process that takes turns ----------------------------------------------------------------------------------------
+
+
+class _LostProcess(Exception):
+    """A process that can run no more steps, and why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stepper:
+    """A live process of one side that runs steps on request; `commands` and `replies` are pipes."""
+
+    side: Side
+    process: subprocess.Popen[bytes]
+    commands: int
+    replies: int
+    output: Path
+    timeout_s: float
+    read: bytes = b""
+
+    def run(self, steps: int) -> tuple[list[int], list[int]]:
+        """Have it run so many steps; return the cost and the wall time of each, in ns."""
+        with contextlib.suppress(BrokenPipeError):
+            # The other pipe shows that the process has ended.
+            os.write(self.commands, f"{steps}\n".encode())
+        costs, walls = self.reply("costs")
+        return costs, walls
+
+    def reply(self, key: str) -> Any:
+        """Wait for its next reply: `ready` after the settling steps, with the clock of its costs, or `costs`."""
+        deadline = time.monotonic() + self.timeout_s
+        while b"\n" not in self.read:
+            readable, _, _ = select.select([self.replies], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise self._lost(Ended(status=0, timed_out=True))
+            if not (more := os.read(self.replies, 65536)):
+                status = self.process.wait()
+                raise self._lost(Ended(status=128 - status if status < 0 else status))
+            self.read += more
+        line, _, self.read = self.read.partition(b"\n")
+        reply: dict[str, Any] = json.loads(line)
+        if key not in reply:
+            raise self._lost(f"ended early: {reply.get('ended')}")
+        return reply[key]
+
+    def _lost(self, how: Ended | str) -> _LostProcess:
+        if isinstance(how, Ended):
+            line = last_line(self.output, only_errors=how.timed_out or how.status > 128)
+            how = how.sentence(self.timeout_s, line)
+        return _LostProcess(f"of the {'base' if self.side.name == 'base' else 'current side'} {how}")
+
+
+@contextlib.contextmanager
+def _started(side: Side, workload: Timeable, place: Place, cpus: tuple[int, ...]) -> Iterator[_Stepper]:
+    """Start the process of one side, and end it with everything it started."""
+    own = fresh_directory(place)
+    (read_commands, commands), (replies, write_replies) = os.pipe(), os.pipe()
+    request = {
+        "do": "turns",
+        "directory": str(side.directory),
+        "moved": side.moved,
+        "request": workload.request,
+        "commands": read_commands,
+        "replies": write_replies,
+        "cpus": list(cpus),
+    }
+    environment = marked(controlled_environment(side.environment, threads=workload.threads), place, own)
+    with open(own / "output", "wb") as output:
+        process = subprocess.Popen(
+            command_of(side, request, own),
+            env=environment,
+            cwd=side.directory,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(read_commands, write_replies),
+        )
+    os.close(read_commands)
+    os.close(write_replies)
+    try:
+        try:
+            timeout_s = thresholds.LEAST_TIMEOUT_S + workload.timeout_s
+            yield _Stepper(
+                side=side,
+                process=process,
+                commands=commands,
+                replies=replies,
+                output=own / "output",
+                timeout_s=timeout_s,
+            )
+        finally:
+            os.close(commands)
+        # There are no more turns: its test has a moment to end by itself.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_S)
+    finally:
+        os.close(replies)
+        end_command(process, mark=RUN_MARK, value=environment[RUN_MARK])
+        process.wait()

@@ -7,13 +7,11 @@ import json
 import os
 import time
 
-from .framework import Framework, note_when_on, number_of, packages
+from .recorder import Framework, StepRecorder, note_when_on, number_of, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Dict, Optional
-
-    from .recorder import StepRecorder
 
 
 class MindSpore(Framework):
@@ -24,10 +22,8 @@ class MindSpore(Framework):
     follow_at_once = ("optimizer", "call")
 
     def __init__(self, recorder: StepRecorder, mindspore: Any) -> None:
-        super().__init__(recorder.plan)
-        self.recorder = recorder
+        super().__init__(recorder)
         self.mindspore = mindspore
-        recorder.watch(self)
         self.synchronous = False
         try:
             # Its place since 2.9; the old name works too, with a message on standard error.
@@ -175,11 +171,8 @@ class MindSpore(Framework):
             return False
         from mindspore import log
 
-        def silent(record: Any) -> bool:
-            return False
-
         # MindSpore logs at every use that this setting will be renamed.
-        logger = log._get_logger()
+        logger, silent = log._get_logger(), lambda record: False
         logger.addFilter(silent)
         try:
             before = bool(self.mindspore.get_context("pynative_synchronize"))

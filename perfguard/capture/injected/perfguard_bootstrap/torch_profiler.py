@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 import warnings
 
-from .framework import Framework, note_when_on, number_of, packages
+from .recorder import Framework, StepRecorder, note_when_on, number_of, packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Optional, Tuple
-
-    from .recorder import StepRecorder
 
 
 class Torch(Framework):
@@ -21,8 +19,7 @@ class Torch(Framework):
     rank_variable = "RANK"
 
     def __init__(self, recorder: StepRecorder, torch: Any) -> None:
-        super().__init__(recorder.plan)
-        self.recorder = recorder
+        super().__init__(recorder)
         self.torch = torch
         self.marked: Any = None
         #: How many marks were made; one that turns out to be of no step cannot be taken back.
@@ -31,7 +28,6 @@ class Torch(Framework):
         self.updating = 0
         self.is_training = False
         self.world: Optional[Tuple[int, int]] = None
-        recorder.watch(self)
         self.optimizer = torch.optim.Optimizer
         from torch.nn.modules import module
         from torch.optim import optimizer
@@ -79,7 +75,7 @@ class Torch(Framework):
 
     def synchronize(self) -> None:
         """Wait for the accelerator."""
-        _, accelerator = self.device()
+        accelerator = self.device()[1]
         if accelerator is not None:
             accelerator.synchronize()
 
@@ -108,13 +104,11 @@ class Torch(Framework):
         """Start the profiler. With a window it numbers the steps; a whole run is marked step by step."""
         window = self.recorder.window
         self.note_world()
-        module = self.torch.profiler
+        module = sys.modules["torch_npu"].profiler if self.on_npu() else self.torch.profiler
         kinds = module.ProfilerActivity
         activities = [kinds.CPU]
         if self.on_npu():
-            module = sys.modules["torch_npu"].profiler
-            kinds = module.ProfilerActivity
-            activities = [kinds.CPU, kinds.NPU]
+            activities.append(kinds.NPU)
         elif self.torch.cuda.is_available():
             activities.append(kinds.CUDA)
         keywords = dict(self.plan["torch"])
