@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from perfguard.artifacts.table_definitions import NULL, SPAN, TABLES
+from perfguard.artifacts.table_definitions import NULL, TABLES
 from perfguard.artifacts.tables import Batch
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Rows = dict[str, Ints]
 #: What is known of a span that lies in another.
 _OF_PARENT = ("parent", "left_ns", "outlives_ns")
+#: The columns that a span has before.
+_SPAN = [name for name in TABLES["nesting"] if name not in ("last_step", "self_ns", *_OF_PARENT)]
 #: So many spans are looked at together.
 _AT_ONCE = 256 * 1024
 #: Spans nested deeper than this are walked one by one: the quick way takes a pass for every level.
@@ -37,7 +39,7 @@ def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) 
     ((count, low, high),) = batch.execute(f"select count(*), min(start_ns), max(start_ns) from {spans}")
     if not count:
         return
-    selected = f"select {', '.join(SPAN)}, is_work from {spans}"
+    selected = f"select {', '.join(_SPAN)}, is_work from {spans}"
     order = "order by start_ns, duration_ns desc, row"
     waiting: Rows | None = None
     for begin, end in _ranges(batch, spans, count, low, high):

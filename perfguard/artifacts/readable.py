@@ -34,26 +34,6 @@ _THREAD = "thread"
 #: Tables that only name texts and threads by their numbers.
 _NUMBERED = ("words", "threads")
 _LISTED = "perfguard sql DIR --tables lists those there are"
-#: What each table holds; tables of files are called like their slots.
-MEANINGS = {
-    "cycles": "Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested",
-    "requested_numbers": "What else the caller says was set up, such as collect_freq (--expect)",
-    "files": "Files of the cycles with the rank in their names and their sizes; file is null where one was not read",
-    "traces": "What torch traces say around their events",
-    "spans": "Events of torch traces with a start and a duration (X)",
-    "nesting": "Spans of the host and of devices with their self times and parents (parent is a row of spans)",
-    "instants": "Events of torch traces at one time (i), such as allocations",
-    "view_spans": "Events of trace_views with a start and a duration (X)",
-    "others": "Events of other kinds, such as counters",
-    "processes": "Names and labels of the processes of traces",
-    "flows": "Ends of arrows between spans (s, t, f)",
-    "kernels": "Kernels on devices: the lines of kernel_details.csv",
-    "kernel_operators": "What the kernels of a type and a name are executions of",
-    "database_tables": "Tables that the schemas of databases name, whether they are there, and how many rows they have",
-    "kernel_counters": "How busy units of a device were during kernels",
-    "steps": "Steps of the window: step counts from 0, number is the profiler's own",
-    "executions": "Executions of operators, with the steps they ran in",
-}
 #: Views that only fill tables.
 _FILLING = "fill_"
 #: Rows that are taken at once.
