@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfguard.artifacts.schema import ANNOTATIONS, RowSchema, as_set, unnamed_columns
+from perfguard.artifacts.schema import RowSchema, as_set, column_schemas, is_annotation
 from perfguard.artifacts.table import Cells, Table
-from perfguard.validator import Schema
 
 #: Any cell that the csv module and polars read alike: without a quotation mark, or wholly in quotation marks.
 ANY_CELL = r'(?:[^,"\r\n\x00]*|"(?:[^"\r\n\x00]|"")*")'
@@ -67,9 +66,7 @@ def grammar_of(header: Sequence[str], rows: RowSchema) -> Grammar:
         cells.append(found or ANY_CELL)
         if found is None:
             left.append(name)
-    known = isinstance(schema, Mapping) and all(
-        key in _BY_COLUMN or key in ANNOTATIONS or key.startswith("x-") for key in schema
-    )
+    known = isinstance(schema, Mapping) and all(key in _BY_COLUMN or is_annotation(key) for key in schema)
     is_open = not known or not isinstance(schema, Mapping) or "object" not in as_set(schema.get("type", "object"))
     return Grammar(pattern=f"^{','.join(cells)}$", open_columns=tuple(left), is_open=is_open)
 
@@ -78,7 +75,7 @@ def _cell(name: str, rows: RowSchema) -> str | None:
     """Return the expression of cells of a column that are certainly valid, or None where there is none."""
     if not isinstance(rows.schema, Mapping):
         return None
-    parts = [part for part in _parts(name, rows.schema) if part is not True]
+    parts = [part for part in column_schemas(name, rows.schema) if part is not True]
     if not parts:
         return ANY_CELL
     if not all(isinstance(part, Mapping) and _is_simple(part) for part in parts):
@@ -90,22 +87,8 @@ def _cell(name: str, rows: RowSchema) -> str | None:
     return f"(?:{'|'.join(found)})" if found else None
 
 
-def _parts(name: str, schema: Mapping[str, Any]) -> Iterator[Schema]:
-    """Yield every schema that a row schema has for a column."""
-    if name in schema.get("properties", {}):
-        yield schema["properties"][name]
-    for pattern, part in schema.get("patternProperties", {}).items():
-        if re.search(pattern, name):
-            yield part
-    if "additionalProperties" in schema and unnamed_columns([name], schema):
-        yield schema["additionalProperties"]
-
-
 def _is_simple(schema: Mapping[str, Any]) -> bool:
-    return all(key in _OF_A_CELL or key in ANNOTATIONS or key.startswith("x-") for key in schema) and (
-        # What is inside the cell is asked of the cell.
-        "contentSchema" not in schema
-    )
+    return all(key in _OF_A_CELL or is_annotation(key) for key in schema)
 
 
 def _merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
