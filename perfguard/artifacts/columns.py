@@ -17,13 +17,13 @@ N/A, blanks and what else is no number are null. The name is that of the file's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.document_rows import row_kinds
-from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.layout import Slot, layouts
 from perfguard.artifacts.schema import RowSchema, row_schema
 from perfguard.artifacts.table import Cells, as_int64, nanoseconds, quantity, unquoted
 from perfguard.documents import schema
@@ -41,6 +41,8 @@ _RECORDS = "tfrecord"
 _SECTIONS = "whitespace"
 #: Slots whose rows have tables that were made for them.
 OWN = frozenset(("kernel_details",))
+#: The format of databases, each with several tables.
+_DATABASE = "sqlite"
 #: Formats of documents, whose rows are objects in them.
 DOCUMENTS = frozenset(("json", "ragged"))
 _TIMES = {"ns": 0, "us": 3, "ms": 6, "s": 9, "10ns": 1}
@@ -126,102 +128,63 @@ def slot_of_parts(table: str) -> str:
 
 
 @cache
-def _document_slots() -> frozenset[str]:
-    return frozenset(slot.name for layout in layouts() for slot in layout.slots if slot.format in DOCUMENTS)
-
-
-@cache
 def shapes_of(slot: str) -> tuple[Shape, ...]:
     """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
-    found = [one for layout in layouts() for one in layout.slots if one.name == slot]
-    versions = dict.fromkeys(version for one in found if one.format != _RECORDS for version in one.schemas)
-    if slot in _document_slots():
-        return _shapes_of_documents(slot, versions)
-    if all(
-        one.format == _SECTIONS and schema(version).get("type") == "object" for one in found for version in one.schemas
-    ):
-        return tuple(_shapes_of_sections(slot, versions))
-    is_database = any(one.format == "sqlite" for one in found)
-    if not is_database:
-        versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")
-    if not versions or slot in OWN or slot in _traces():
+    slots = [one for layout in layouts() for one in layout.slots]
+    traces = {layout.tables.get("slot") for layout in layouts() if layout.tables}
+    if slot in OWN or slot in traces:
         return ()
-    if is_database:
-        return _shapes_of_database(versions)
-    rows = {version: _sources(row_schema(schema(version)), schema(version)) for version in versions}
-    return (Shape(name=slot, slots=(slot,), versions=rows), *_shapes_of_cells(slot, versions))
+    own = [one for one in slots if one.name == slot]
+    inner = dict.fromkeys(name for one in own for version in one.schemas for name in _parts(version, one.format))
+    # Databases share their tables.
+    is_database = any(one.format == _DATABASE for one in own)
+    sharing = [one for one in slots if one.format == _DATABASE] if is_database else own
+    return tuple(_shape(slot, name, sharing) for name in inner)
 
 
-@cache
-def _traces() -> frozenset[str]:
-    """Return the slots whose events go into `spans`, `flows` and other tables of traces."""
-    return frozenset(layout.tables["slot"] for layout in layouts() if layout.tables and "slot" in layout.tables)
+def _shape(slot: str, inner: str, slots: Iterable[Slot]) -> Shape:
+    """Return the table for the rows of a part of files in some slots."""
+    parts = {
+        version: parts[inner]
+        for one in slots
+        for version in one.schemas
+        if inner in (parts := _parts(version, one.format))
+    }
+    having = [one for one in slots if not parts.keys().isdisjoint(one.schemas)]
+    name = f"{slot}_{inner}" if inner else slot
+    return Shape(
+        name=DATABASE + lowered(inner) if having[0].format == _DATABASE else name,
+        slots=tuple(dict.fromkeys(one.name for one in having)),
+        inner=inner,
+        versions={version: _sources(row, schema(version)) for version, (row, _) in parts.items()},
+        pattern=next(pattern for _, pattern in parts.values()),
+    )
 
 
-#: What the columns are called that have the name of a column and its cells.
+#: The names of the columns that have the name of a column and its cells.
 COLUMN, CELL = "name", "value"
 
 
-def _shapes_of_cells(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
-    """Yield a table for the cells of all columns that a pattern names, where schemas say that these are rows."""
-    named = {version: row_schema(schema(version)).get("patternProperties", {}) for version in versions}
-    patterns = {pattern: one["x-rows"] for parts in named.values() for pattern, one in parts.items() if "x-rows" in one}
-    for pattern, name in patterns.items():
-        rows = {
-            version: _sources({"properties": {COLUMN: {"type": "string"}, CELL: parts[pattern]}}, schema(version))
-            for version, parts in named.items()
-            if pattern in parts
-        }
-        yield Shape(name=f"{slot}_{name}", slots=(slot,), inner=name, versions=rows, pattern=pattern)
-
-
-def _shapes_of_sections(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
-    """Yield the tables of a text that has several, one after the other."""
-    for inner in dict.fromkeys(name for version in versions for name in schema(version)["properties"]):
-        rows = {
-            version: _sources(schema(version)["properties"][inner]["items"], schema(version)) for version in versions
-        }
-        yield Shape(name=f"{slot}_{inner}", slots=(slot,), inner=inner, versions=rows)
-
-
-def _shapes_of_documents(slot: str, versions: Iterable[str]) -> tuple[Shape, ...]:
-    kinds = {version: row_kinds(version) for version in versions}
-    return tuple(
-        Shape(
-            name=f"{slot}_{inner}",
-            slots=(slot,),
-            inner=inner,
-            versions={
-                version: _sources({"properties": of_version[inner]}, schema(version))
-                for version, of_version in kinds.items()
-                if inner in of_version
-            },
-        )
-        for inner in dict.fromkeys(inner for of_version in kinds.values() for inner in of_version)
-    )
-
-
-def _shapes_of_database(versions: Iterable[str]) -> tuple[Shape, ...]:
-    tables = dict.fromkeys(table for version in versions for table in schema(version)["properties"])
-    return tuple(_database_table(table) for table in tables)
-
-
 @cache
-def _database_table(table: str) -> Shape:
-    """Return the table for the rows of a database's table, whichever databases have one of the name."""
-    slots = [slot for layout in layouts() for slot in layout.slots if slot.format == "sqlite"]
-    having = {
-        version: schema(version)["properties"][table]["items"]
-        for slot in slots
-        for version in slot.schemas
-        if table in schema(version)["properties"]
+def _parts(version: str, file_format: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
+    """Return the row schemas of files, by the part of the file whose rows they describe (empty: the whole file).
+
+    With each, the pattern of the columns whose cells are the rows; empty: the rows are those of the file.
+    """
+    whole = schema(version)
+    if file_format in DOCUMENTS:
+        return {name: ({"properties": columns}, "") for name, columns in row_kinds(version).items()}
+    if file_format == _DATABASE or (file_format == _SECTIONS and whole.get("type") == "object"):
+        return {name: (part["items"], "") for name, part in whole["properties"].items()}
+    if file_format == _RECORDS or whole.get("type") != "array":
+        return {}
+    row = row_schema(whole)
+    cells = {
+        part["x-rows"]: ({"properties": {COLUMN: {"type": "string"}, CELL: part}}, pattern)
+        for pattern, part in row.get("patternProperties", {}).items()
+        if "x-rows" in part
     }
-    return Shape(
-        name=DATABASE + lowered(table),
-        slots=tuple(dict.fromkeys(slot.name for slot in slots if not having.keys().isdisjoint(slot.schemas))),
-        inner=table,
-        versions={version: _sources(row, row) for version, row in having.items()},
-    )
+    return {"": (row, ""), **cells}
 
 
 def _sources(row: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Source, ...]:
