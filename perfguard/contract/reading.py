@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
 from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
-from perfguard.artifacts.table import Cells, StreamedTable, Table, Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
 from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, shortened
@@ -139,7 +139,7 @@ def _read_table(file: FoundFile, place: str, to: _Target) -> tuple[Artifact | No
             found = broken
         else:
             rows = to.rows_of(file, version)
-            content, found = _passed(file, schema(version) if version else {}, header, place, broken, rows)
+            content, found = _passed(file, schema(version) if version else {}, empty, place, broken, rows)
             if content is not None:
                 return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
             for one in rows:
@@ -153,19 +153,19 @@ def _read_table(file: FoundFile, place: str, to: _Target) -> tuple[Artifact | No
 def _passed(
     file: FoundFile,
     rules: Mapping[str, Any],
-    header: Sequence[str],
+    empty: Table,
     place: str,
     broken: Sequence[Finding],
     rows: Sequence[TableRows],
 ) -> tuple[Content | None, list[Finding]]:
     """Read the rows of a table into `rows`, the tables of the batch."""
-    row = rules_under(row_schema(rules), header) if rules else {}
+    row = rules_under(row_schema(rules), empty.columns) if rules else {}
 
     def consume(block: csv_stream.Rows) -> None:
         for one in rows:
             one.consume(block)
 
-    wanted = [name for name in header if any(one.wants(name) for one in rows)]
+    wanted = [name for name in empty.columns if any(one.wants(name) for one in rows)]
     found = csv_stream.stream_csv(file.path, row, rules, wanted, consume)
     short = [*_short_row_findings(found.short_rows, found.short, place)]
     findings = [
@@ -183,7 +183,7 @@ def _passed(
         return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
     if broken or findings:
         return None, [*broken, *findings]
-    return Content(table=StreamedTable(columns=tuple(header), height=found.rows)), short
+    return Content(table=replace(empty, streamed=found.rows)), short
 
 
 def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from math import gcd
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.table import as_float64, as_int64, in_int64
+from perfguard.artifacts.table import as_int64, in_int64, quantity
 from perfguard.dialects.disagreement import disagreeing_rows, disagreements
 from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
@@ -43,7 +43,7 @@ def summary_files_are_in_order(cycle: Cycle) -> Iterator[Finding]:
         again[0] = False
         yield from disagreeing_rows(artifact, again, Code.I114, lambda row: "a second version record")
         collected = frame["kind"] == "summary"
-        for column, numbers in (("step", as_int64(frame["step"])), ("wall_time", as_float64(frame["wall_time"]))):
+        for column, numbers in (("step", as_int64(frame["step"])), ("wall_time", quantity(frame["wall_time"]))):
             before = numbers.set(~collected, None).shift(1).fill_null(strategy="forward")
             yield from disagreeing_rows(
                 artifact,

@@ -17,7 +17,7 @@ from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, csv_stream
 from perfguard.artifacts.slot_rows import SlotRows
-from perfguard.artifacts.table import StreamedTable
+from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.table_definitions import TABLES
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.contract.checks import broken_rules
@@ -202,7 +202,7 @@ def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list
             if lines:
                 (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))
                 csv_stream.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].consume)
-                table = StreamedTable(columns=tuple(lines[0].split("|")), height=1)
+                table = Table(frame=pl.DataFrame(schema=lines[0].split("|")), cells=Cells.TEXT, streamed=1)
                 artifacts[slot] = Artifact(slot=slots[slot], path=path, content=Content(table=table), place=slot)
         cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, requested=Requested())
         kernels_by_cycle(tables, [0])
