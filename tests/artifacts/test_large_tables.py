@@ -22,7 +22,7 @@ from perfguard.artifacts.table import Unreadable
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Contract, inspect
 from perfguard.contract.conformity import row_findings, rules_under
-from perfguard.contract.reading import _read, _Target
+from perfguard.contract.reading import _File, _read
 from perfguard.findings import Code, Finding, Severity
 from perfguard.measure import measure
 from perfguard.recording import read_recording
@@ -401,7 +401,8 @@ def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp
     text = file.path.read_text().replace("HF32 Eligible", "HF64 Eligible", 1)
     file.path.write_text(text)
     with batch() as tables:
-        artifact, found = _read(file, cycle.layout, "x", lambda count: None, _Target(tables=tables, cycle=0, file=0))
+        here = {"layout": cycle.layout.id, "place": "x", "stream": lambda count: None}
+        artifact, found = _read(_File(found=file, tables=tables, cycle=0, number=0, **here))
     assert artifact is None
     assert any("HF64 Eligible" in one.message for one in found)
     assert {one.code for one in found} == {Code.S102}

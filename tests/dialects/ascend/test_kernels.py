@@ -39,7 +39,7 @@ def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]]
     (path := place / "kernel_details.csv").write_text(out.getvalue(), newline="")
     with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 4)
-        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.consume)
+        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.reads(name)], reader.consume)
         for number, (start, end) in (edges or {}).items():
             _mark(tables, number, start, end)
         return kernels_by_cycle(tables, [4])[4]
