@@ -101,7 +101,7 @@ def layouts() -> tuple[Layout, ...]:
     for path in sorted((schemas_directory() / "layouts").glob("*.json")):
         try:
             loaded.append(_layout(json.loads(path.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             remedy = "Run: pip install --force-reinstall perfguard"
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}. {remedy}") from error
     loaded += _added_layouts({layout.id for layout in loaded})
@@ -151,8 +151,9 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
     return re.compile(regex_of(glob), re.DOTALL)
 
 
-def regex_of(glob: str) -> str:
-    """Return the uncompiled regex of a glob."""
+def regex_of(glob: str, rank: str | None = "rank") -> str:
+    """Return the uncompiled regex of a glob, with a group of the name `rank`; None: without groups."""
+    first, again = (f"(?P<{rank}>[0-9]+)", f"(?P={rank})") if rank else ("[0-9]+", "[0-9]+")
     pattern = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
-    pattern = pattern.replace(r"\{_rank\}", r"(?:_(?P<rank>[0-9]+))?", 1)
-    return pattern.replace(r"\{rank\}", r"(?P<rank>[0-9]+)", 1).replace(r"\{rank\}", "(?P=rank)")
+    pattern = pattern.replace(r"\{_rank\}", f"(?:_{first})?", 1)
+    return pattern.replace(r"\{rank\}", first, 1).replace(r"\{rank\}", again)

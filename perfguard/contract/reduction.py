@@ -80,7 +80,7 @@ def reduce(
 def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> list[Task]:
     """Return a task for each cycle of a recording."""
     inspection = _Inspection(recording, Expectation(), None, tree)
-    return inspection.tasks(survey(inspection.directory, None, tree).cycles)
+    return inspection.tasks(inspection.survey().cycles)
 
 
 #: The largest size of a batch in bytes and in cycles: small ranks share a batch, a large rank has its own.
@@ -132,13 +132,19 @@ class _Inspection:
             return self.recording.profiler_directory
         return inside
 
+    def survey(self) -> Survey:
+        """Find the cycles."""
+        if self.tree is None:
+            return survey(self.directory, self.only)
+        return survey(self.directory, self.only, listing=self.tree.listing(self.directory), read=self.tree.head)
+
     def run(self, options: InspectionOptions, visit: Visit) -> Contract:
         """Survey, visit, reduce."""
         from perfguard.dialects.invariants import check_recording
 
         recording, expected = self.recording, self.expected
         directory = self.directory
-        found = survey(directory, self.only, self.tree)
+        found = self.survey()
         findings: list[Finding] = list(found.findings)
         # A recording that did not complete has its own finding.
         is_explained = recording.ending not in (None, Ending.COMPLETE)
