@@ -102,7 +102,7 @@ def test_the_tables_with_numbers_are_in_another_schema(tables):
             'Referenced column "coter" not found in FROM clause (Candidate bindings: "counter"',
         ),
         ("from kernel_counter", "did you mean"),
-        ("from nothing_like_it", "perfguard sql DIR --tables lists those there are"),
+        ("from nothing_like_it", "perfguard sql DIR --tables lists all tables"),
         ("select cast('x' as int)", "Conversion Error"),
     ],
 )
