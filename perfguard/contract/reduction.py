@@ -26,7 +26,6 @@ from perfguard.contract.inspection import (
     InspectionOptions,
     Measure,
     Task,
-    inspect_cycle,
     inspect_cycles,
     rank_of,
 )
@@ -222,7 +221,7 @@ class _Inspection:
             counts[rank] += one.extract.is_window
             requested = self._requested(task.found, rank, index)
             if requested != task.requested:
-                one = inspect_cycle(replace(task, rank=rank, index=index, requested=requested), options)
+                (one,) = inspect_cycles([replace(task, rank=rank, index=index, requested=requested)], options)
             elif one.cycle is not None and one.cycle.index != index:
                 one = replace(one, cycle=replace(one.cycle, index=index))
             yield one
@@ -294,5 +293,5 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
 def _unmet_numbers(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:
     """Yield a finding if numbers are expected but the file that has them is missing."""
     if expected.numbers and not any(extract.layout == "summary" for extract in extracts):
-        said = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
-        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, but there is no summary file")
+        numbers = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
+        yield Finding(code=Code.A110, place="summary", message=f"{numbers} is expected, but there is no summary file")
