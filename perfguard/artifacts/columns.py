@@ -1,17 +1,17 @@
-"""Typed columns: what the cells of a file become in the tables of a batch. Schemas say it; conversions happen here alone.
+"""Typed columns: the cells of files in the tables of a batch, converted by their schemas.
 
-A slot has one table, named as the slot is; a database has one for each of its tables, `db_` before their names; a JSON document
-has those that its schema calls so (`perfguard.artifacts.document_rows`). All versions of the schema share it: a column that a
-file lacks is null. Columns that a pattern of the schema names have a table of their own where it says `x-rows`: `SLOT_NAME`,
-a row for each cell, with the name of its column. By `type` and `x-unit` of the schema a column is:
+A slot has one table with the name of the slot; a database has one for each of its tables, `db_` before their names; a JSON
+document has those that its schema marks (`perfguard.artifacts.document_rows`). All versions of the schema share it: a column
+that a file lacks is null. Columns of a pattern with `x-rows` in the schema have a table of their own, `SLOT_NAME`: a row for
+each cell, with the name of its column. By `type` and `x-unit` of the schema a column is:
 
 * a time (ns, us, ms, s, 10ns): `bigint` nanoseconds, `<name>_ns`, exact to the digit of a nanosecond;
-* a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` says how many the unit has;
+* a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` gives another size;
 * another number: `double`, or `bigint` where only integers are allowed; its unit is in the name (`_percent`, `_gb_per_s`);
 * all else: `varchar`, without quotation marks; objects and lists as JSON.
 
-N/A, blanks and what else is no number are null. The name is that of the file's column in lower case with underscores, or
-`x-name`.
+N/A, blanks and other texts in a column of numbers are null. The name is that of the file's column in lower case with underscores,
+or `x-name`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from perfguard.documents import schema
 if TYPE_CHECKING:
     import polars as pl
 
-#: What every table begins with: the cycle, the number of the file among those of its slot, the line (or the number) of the row.
+#: The first columns of every table: cycle, number of the file among those of its slot, line (or number) of the row.
 KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
-#: What the name of a database's table begins with.
+#: The prefix of the tables of databases.
 DATABASE = "db_"
 #: The format of summaries, whose records are read one by one.
 _RECORDS = "tfrecord"
 #: The format of texts that may have several tables.
 _SECTIONS = "whitespace"
-#: Slots whose rows have tables that were made for them.
+#: Slots whose rows have tables of their own kind.
 OWN = frozenset(("kernel_details",))
 #: The format of databases, each with several tables.
 _DATABASE = "sqlite"
@@ -72,7 +72,7 @@ class Source:
     name: str
     kind: str
     unit: str = ""
-    #: How many bytes the unit of a size has.
+    #: The number of bytes in the unit of a size.
     unit_bytes: int = 1
 
 
@@ -83,14 +83,14 @@ class Shape:
     name: str
     slots: tuple[str, ...]
     inner: str = ""
-    #: By version of the schema what its columns become.
+    #: The columns by version of the schema.
     versions: Mapping[str, tuple[Source, ...]]
-    #: What the names of the columns match whose cells are its rows; empty: its rows are those of the file.
+    #: The pattern of the columns whose cells are its rows; empty: its rows are those of the file.
     pattern: str = ""
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The columns with their types, as DuckDB is told."""
+        """The columns with their types in DuckDB."""
         found: dict[str, str] = {}
         for source in (one for sources in self.versions.values() for one in sources):
             found[source.column] = max(found.get(source.column, source.kind), source.kind, key=_WIDER.index)
@@ -101,7 +101,7 @@ class Shape:
         sources = {one.column: one for one in self.versions[version] if one.name in frame.columns}
         kinds = {name: kind for name, kind in self.kinds.items() if name not in KEYS}
         if cells is Cells.JSON:
-            # All at once: what polars takes for an expression is more than what a few rows take.
+            # All at once: an expression costs polars more than a few rows.
             frame = frame.with_columns(_text(one.name) for one in sources.values() if kinds[one.column] == "varchar")
         return {
             name: _converted(frame[sources[name].name], kind, sources[name])
@@ -119,8 +119,8 @@ def slot_names() -> frozenset[str]:
 
 @cache
 def slot_of_parts(table: str) -> str:
-    """Return the slot whose documents or columns have rows in a table: empty where there is none."""
-    # By its name, so that one schema is read for it and not all.
+    """Return the slot whose documents or columns have rows in a table, or an empty text."""
+    # By its name, so that only one schema is read.
     words = table.split("_")
     begins = ("_".join(words[:count]) for count in range(len(words), 0, -1))
     slot = next((one for one in begins if one in slot_names()), "")
@@ -188,7 +188,7 @@ def _parts(version: str, file_format: str) -> Mapping[str, tuple[Mapping[str, An
 
 
 def _sources(row: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Source, ...]:
-    """Return what the columns become that a row's schema, inside its document, names."""
+    """Return the columns that a row's schema, inside its document, names."""
     judge = RowSchema(row, root)
     return tuple(
         _source(name, part, judge.column_types(name) or frozenset())
@@ -203,7 +203,7 @@ def _source(name: str, part: Mapping[str, Any], types: frozenset[str]) -> Source
     # Some times are texts of numbers.
     unit = unit if types & _NUMBERS or (unit in _TIMES and "array" not in types) else ""
     plain, ending = lowered(_UNIT_IN_NAME.sub("", name)), _ENDINGS.get(unit, "")
-    # MFLOPs(10^6) says its unit itself.
+    # MFLOPs(10^6) has its unit in the name.
     column = part.get("x-name", plain if plain.startswith(ending[1:6] or "-") else plain + ending)
     size = part.get("x-bytes", _SIZES.get(unit, 1))
     return Source(column=column, name=name, kind=_kind(unit, types), unit=unit, unit_bytes=size)
@@ -234,7 +234,7 @@ def nothing(kind: str, height: int) -> pl.Series:
 
 
 def _converted(cells: pl.Series, kind: str, source: Source) -> pl.Series:
-    """Return the cells of a column as the type that they have in the table; texts are without quotation marks already."""
+    """Convert the cells of a column to the type of the table; texts are without quotation marks already."""
     if kind == "varchar":
         return cells
     if kind == "boolean":
@@ -243,19 +243,13 @@ def _converted(cells: pl.Series, kind: str, source: Source) -> pl.Series:
         return nanoseconds(cells, _TIMES[source.unit])
     if kind == "double":
         return quantity(cells)
-    return _whole(cells, source.unit_bytes)
+    if source.unit_bytes == 1:
+        return as_int64(cells.str.strip_chars('"'))
+    return (quantity(cells) * source.unit_bytes).round().cast(int, strict=False)
 
 
 def _text(name: str) -> pl.Expr:
-    """Return the expression that takes the quotation marks of the JSON texts in a column away."""
+    """Return the expression that removes the quotation marks of JSON texts in a column."""
     import polars as pl
 
     return pl.when(pl.col(name).str.starts_with('"')).then(unquoted(name)).otherwise(pl.col(name)).alias(name)
-
-
-def _whole(cells: pl.Series, unit_bytes: int) -> pl.Series:
-    import polars as pl
-
-    if unit_bytes == 1:
-        return as_int64(cells.str.strip_chars('"'))
-    return (quantity(cells) * unit_bytes).round().cast(pl.Int64, strict=False)

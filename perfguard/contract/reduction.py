@@ -1,7 +1,7 @@
 """Reduction: inspect a recording cycle by cycle, in this process or in others, and combine the results.
 
 `inspect` keeps every cycle with its artifacts; `reduce` keeps an extract of each cycle, so that memory does not grow with the
-number of ranks. Both return results in the order of the survey.
+number of ranks. Both return results in the order of the survey. `distributed` inspects cycles with the workers of an engine.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from perfguard.contract.inspection import (
     Task,
     inspect_cycles,
     rank_of,
+    unreadable_cycle,
 )
 from perfguard.contract.progress import Meter, Progress
 from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.extract import Extract, Sharing
+from perfguard.engines import Engine, engine_named
 from perfguard.findings import Code, Finding
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
 from perfguard.window import Phase
@@ -114,6 +116,72 @@ def one_by_one(
         meter.begin(sum(task.size for task in batch))
         yield from inspect_cycles(batch, options, meter.report)
         meter.end()
+
+
+#: The number of parts for each worker, so that all workers end at about the same time.
+_PARTS = 8
+#: Rough CPU seconds of an inspection: for each cycle, and for each byte. They decide only whether processes are started.
+_CYCLE_S = 0.05
+_BYTE_S = 1 / 40e6
+#: The CPU seconds of work for which a process is worth starting: loading its modules takes most of one second.
+_WORTH_S = 4.0
+
+
+def _inspect_batch(options: InspectionOptions, tasks: Sequence[Task]) -> list[Inspected]:
+    return inspect_cycles(tasks, options)
+
+
+def distributed(
+    tasks: Sequence[Task], options: InspectionOptions, *, engine: Engine, progress: Progress | None = None
+) -> Iterator[Inspected]:
+    """Inspect cycles with an engine, and yield the results in their order.
+
+    A cycle whose worker died twice, the second time while it ran this cycle alone, becomes a finding.
+    """
+    from perfguard.engines.spread import spread
+
+    def report(batch: Sequence[Task]) -> None:
+        if progress is not None:
+            progress.report(sum(task.size for task in batch))
+
+    if progress is not None:
+        progress.begin(sum(task.size for task in tasks))
+    # The other CPUs work on other cycles.
+    work = partial(_inspect_batch, replace(options, processes=1))
+    yield from spread(work, batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=report)
+
+
+def in_parallel(
+    tasks: Sequence[Task], options: InspectionOptions, *, jobs: int | None = None, progress: Progress | None = None
+) -> Iterator[Inspected]:
+    """Inspect cycles in processes of this machine, or in this process if others are not worth starting.
+
+    `jobs` is the number of processes; by default it follows from the usable CPUs and the amount of work.
+    """
+    processes = min(jobs or worthwhile_jobs(tasks), len(tasks))
+    if processes <= 1:
+        yield from one_by_one(tasks, replace(options, processes=jobs), progress)
+        return
+    engine = engine_named("local", processes, None)
+    yield from distributed(tasks, options, engine=engine, progress=progress)
+
+
+def worthwhile_jobs(tasks: Sequence[Task]) -> int:
+    """Return the number of processes that are worth starting for these cycles."""
+    seconds = sum(_CYCLE_S + _BYTE_S * task.size for task in tasks)
+    if len(tasks) < 2 or seconds < 2 * _WORTH_S:
+        return 1
+    from perfguard.engines.local import usable_cpus
+
+    return min(usable_cpus(), int(seconds / _WORTH_S))
+
+
+def _lost(task: Task) -> Inspected:
+    return unreadable_cycle(
+        task,
+        "the process that inspected it died twice, the second time on this cycle alone: it was killed, or there was not "
+        "enough memory",
+    )
 
 
 @dataclass(frozen=True, slots=True)
