@@ -10,8 +10,8 @@ each cell, with the name of its column. By `type` and `x-unit` of the schema a c
 * another number: `double`, or `bigint` where only integers are allowed; its unit is in the name (`_percent`, `_gb_per_s`);
 * all else: `varchar`, without quotation marks; objects and lists as JSON.
 
-N/A, blanks and other texts in a column of numbers are null. The name is that of the file's column in lower case with underscores,
-or `x-name`.
+N/A, blanks and other texts in a column of numbers are null. The name is that of the file's column in lower case with
+underscores, or `x-name`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def slot_of_parts(table: str) -> str:
 
 @cache
 def shapes_of(slot: str) -> tuple[Shape, ...]:
-    """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
+    """Return the tables for the rows of a slot, in all layouts; none if its format has no rows."""
     slots = [one for layout in layouts() for one in layout.slots]
     traces = {layout.tables.get("slot") for layout in layouts() if layout.tables}
     if slot in OWN or slot in traces:

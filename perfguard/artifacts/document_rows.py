@@ -3,7 +3,8 @@
 A schema names its tables in `x-tables`; a part of it with `x-rows` is a row of that table, `<slot>_<name>`. `about` describes
 the table, and `keys` names the keys of the path to a row, null for those without a column. The other columns are the values of
 the object, and of objects in it that are not rows themselves; `path` is its JSON path, and `parent` the number of the row
-around it in another table. A row may be a list: with `prefixItems` it has a column for each place, else it is one value, `numbers`.
+around it in another table. A row may be a list: with `prefixItems` it has a column for each place, else one value,
+`numbers`.
 """
 
 from __future__ import annotations

@@ -52,22 +52,24 @@ class KernelRows:
             self._cycle,
             row=lines,
             print=rows.prints().to_numpy(),
-            **{name: self._texts(rows, _named(rows, names), name) for name, names in TEXTS.items()},
-            **{name: _numbers(rows, _named(rows, names), name) for name, names in NUMBERS.items()},
+            **{name: self._column(rows, name, names) for name, names in {**TEXTS, **NUMBERS}.items()},
             **times,
         )
         for column in rows.frame.columns:
             if column.startswith(_COUNTERS) and column.endswith(_SHARES):
                 self._count(rows, column, lines, times["duration_ns"])
 
-    def _texts(self, rows: Rows, found: str | None, column: str) -> Any:
+    def _column(self, rows: Rows, name: str, names: tuple[str, ...]) -> Any:
+        """Return a column of `kernels`, `NULL` if the file lacks it."""
+        found = next((one for one in names if one in rows.frame.columns), None)
         if found is None:
-            return _nothing(rows.frame.height)
+            return np.full(rows.frame.height, NULL, np.int64)
+        if name in NUMBERS:
+            numbers = rows.whole_numbers(found)
+            return _whole(numbers if name == "step" else numbers.fill_null(_UNKNOWN))
         texts = rows.frame[found]
-        if column == "shapes":
-            # A collective has N/A.
-            texts = texts.str.strip_chars('"').replace("N/A", None)
-        return _words(self._batch, texts)
+        # A collective has N/A.
+        return _words(self._batch, texts.str.strip_chars('"').replace("N/A", None) if name == "shapes" else texts)
 
     def _count(self, rows: Rows, column: str, lines: Any, lasts: Any) -> None:
         values = rows.quantity(column).to_numpy()
@@ -111,20 +113,5 @@ def _words(batch: Batch, texts: pl.Series) -> Any:
     return texts.replace_strict(different, numbers).to_numpy()
 
 
-def _named(rows: Rows, names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name in rows.frame.columns), None)
-
-
-def _numbers(rows: Rows, column: str | None, name: str) -> Any:
-    if column is None:
-        return _nothing(rows.frame.height)
-    numbers = rows.whole_numbers(column)
-    return _whole(numbers if name == "step" else numbers.fill_null(_UNKNOWN))
-
-
 def _whole(column: pl.Series) -> Any:
     return column.fill_null(NULL).to_numpy()
-
-
-def _nothing(count: int) -> Any:
-    return np.full(count, NULL, np.int64)

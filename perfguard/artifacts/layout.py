@@ -1,6 +1,6 @@
 """Layouts: where the profilers put their files, as data.
 
-A layout is a JSON file of schemas/layouts. It says how one *cycle* (what a profiler wrote for one rank and one schedule
+A layout is a JSON file of schemas/layouts. It defines how one *cycle* (the output of a profiler for one rank and one schedule
 cycle) is recognised and which *slots* it has. `survey` matches directories against the layouts.
 """
 
@@ -70,7 +70,7 @@ class Recognition:
 class Layout:
     """All places of one dialect of profiler output. Layouts are tried by `order`, the smallest first.
 
-    `cycle` is what one cycle of it is: a directory, a file, or "parent": a directory that only says the rank (and the
+    `cycle` is the form of a cycle: a directory, a file, or "parent": a directory that only gives the rank (and the
     window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks; with `nests`, cycles
     of other layouts may lie below one of this.
     """

@@ -122,29 +122,11 @@ class RowSchema:
         verdicts = [validator.is_valid(one) for one in self._instances(Table(frame=frame, cells=cells))]
         return pl.Series(verdicts, dtype=pl.Boolean)
 
-    def _type(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
-        return _flags(frame.height, "object" in as_set(schema["type"]))
-
-    def _required(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
-        return _present(frame, schema["required"])
-
-    def _all_of(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return _all((self._rows_valid(frame, part, cells) for part in schema["allOf"]), frame.height)
-
-    def _any_of(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return self._count_valid(frame, schema["anyOf"], cells) > 0
-
-    def _one_of(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return self._count_valid(frame, schema["oneOf"], cells) == 1
-
     def _count_valid(self, frame: pl.DataFrame, parts: Iterable[Schema], cells: Cells) -> pl.Series:
         count = _flags(frame.height, False).cast(int)
         for part in parts:
             count = count + self._rows_valid(frame, part, cells).cast(int)
         return count
-
-    def _not(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return ~self._rows_valid(frame, schema["not"], cells)
 
     def _if(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
         condition = self._rows_valid(frame, schema["if"], cells)
@@ -249,7 +231,7 @@ class RowSchema:
         return named.union(*map(self._types, self._applied(schema)))
 
     def _applied(self, schema: Mapping[str, Any]) -> Iterator[Schema]:
-        """Yield the schemas that apply to the same value: those of applicators, and what is referred to."""
+        """Yield the schemas that apply to the same value: those of applicators, and the target of a reference."""
         for key in ("allOf", "anyOf", "oneOf"):
             yield from schema.get(key, ())
         yield from (schema[key] for key in ("if", "then", "else", "not") if key in schema)
@@ -368,12 +350,14 @@ def as_set(types: str | Iterable[str]) -> frozenset[str]:
 
 
 _ROW_KEYWORDS: dict[str, Callable[[RowSchema, pl.DataFrame, Mapping[str, Any], Cells], pl.Series]] = {
-    "type": RowSchema._type,
-    "required": RowSchema._required,
-    "allOf": RowSchema._all_of,
-    "anyOf": RowSchema._any_of,
-    "oneOf": RowSchema._one_of,
-    "not": RowSchema._not,
+    "type": lambda rows, frame, schema, cells: _flags(frame.height, "object" in as_set(schema["type"])),
+    "required": lambda rows, frame, schema, cells: _present(frame, schema["required"]),
+    "allOf": lambda rows, frame, schema, cells: (
+        rows._count_valid(frame, schema["allOf"], cells) == len(schema["allOf"])
+    ),
+    "anyOf": lambda rows, frame, schema, cells: rows._count_valid(frame, schema["anyOf"], cells) > 0,
+    "oneOf": lambda rows, frame, schema, cells: rows._count_valid(frame, schema["oneOf"], cells) == 1,
+    "not": lambda rows, frame, schema, cells: ~rows._rows_valid(frame, schema["not"], cells),
     "if": RowSchema._if,
     "dependentRequired": RowSchema._dependent_required,
     "$ref": RowSchema._ref,

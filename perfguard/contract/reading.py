@@ -38,7 +38,7 @@ _Attempt = tuple[str | None, Content | None, list[Finding]]
 def read_artifacts(
     found: FoundCycle, root: Path, stream: Stream, meter: Meter, tables: Batch, number: int
 ) -> tuple[list[Artifact], list[Finding]]:
-    """Read the files of a cycle; return the artifacts, and what is wrong with the other files.
+    """Read the files of a cycle; return the artifacts, and the findings about the other files.
 
     Rows that queries need go into `tables`, under the cycle's number.
     """
