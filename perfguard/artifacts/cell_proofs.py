@@ -52,7 +52,7 @@ def _within(value: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
     exact = (value.abs().cast(pl.Float64) < _EXACT_FLOAT) | whole
     for keyword, bound in ((k, schema[k]) for k in _BOUNDS if k in schema):
         if abs(bound) >= _EXACT_FLOAT and not (whole and isinstance(bound, int) and abs(bound) < 2**63):
-            return value.is_null() & value.is_not_null()
+            return _unproven(value)
         at_bound = (value == bound) & exact & (not keyword.startswith("exclusive"))
         mask = mask & (((value > bound) if "inimum" in keyword else (value < bound)) | at_bound)
     return mask
@@ -72,29 +72,28 @@ def _strings(column: pl.Series, schema: Mapping[str, Any], cells: Cells, types: 
         mask = mask & (content.str.len_chars() >= schema["minLength"])
     if "pattern" in schema:
         if not _PORTABLE_PATTERN.match(schema["pattern"]):
-            return column.is_null() & column.is_not_null()
+            return _unproven(column)
         mask = mask & content.str.contains(schema["pattern"], strict=False)
     return mask
 
 
-def _starting_with(*beginnings: str) -> Proof:
+def _json_like(pattern: str) -> Proof:
     def check(column: pl.Series, schema: Mapping[str, Any], cells: Cells, types: frozenset[str] | None) -> pl.Series:
-        if cells is not Cells.JSON:
-            return column.is_null() & column.is_not_null()
-        mask = column.str.starts_with(beginnings[0])
-        for other in beginnings[1:]:
-            mask = mask | column.str.starts_with(other)
-        return mask
+        return column.str.contains(pattern) if cells is Cells.JSON else _unproven(column)
 
     return check
+
+
+def _unproven(column: pl.Series) -> pl.Series:
+    return column.is_null() & column.is_not_null()
 
 
 PROOFS: Mapping[str, Proof] = {
     "number": _numbers,
     "integer": _integers,
     "string": _strings,
-    "object": _starting_with("{"),
-    "array": _starting_with("["),
-    "boolean": _starting_with("true", "false"),
-    "null": _starting_with("null"),
+    "object": _json_like(r"^\{"),
+    "array": _json_like(r"^\["),
+    "boolean": _json_like("^(true|false)"),
+    "null": _json_like("^null"),
 }

@@ -1,29 +1,29 @@
-"""Typed columns: what the cells of a file become in the tables of a batch. Schemas say it; conversions happen here alone.
+"""Typed columns: the cells of files in the tables of a batch, converted by their schemas.
 
-A slot has one table, named as the slot is; a database has one for each of its tables, `db_` before their names; a JSON document
-has those that its schema calls so (`perfguard.artifacts.document_rows`). All versions of the schema share it: a column that a
-file lacks is null. Columns that a pattern of the schema names have a table of their own where it says `x-rows`: `SLOT_NAME`,
-a row for each cell, with the name of its column. By `type` and `x-unit` of the schema a column is:
+A slot has one table with the name of the slot; a database has one for each of its tables, `db_` before their names; a JSON
+document has those that its schema marks (`perfguard.artifacts.document_rows`). All versions of the schema share it: a column
+that a file lacks is null. Columns of a pattern with `x-rows` in the schema have a table of their own, `SLOT_NAME`: a row for
+each cell, with the name of its column. By `type` and `x-unit` of the schema a column is:
 
 * a time (ns, us, ms, s, 10ns): `bigint` nanoseconds, `<name>_ns`, exact to the digit of a nanosecond;
-* a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` says how many the unit has;
+* a size (byte, KB, MB, GB): `bigint` bytes, `<name>_bytes`; a KB is 1024 bytes, unless `x-bytes` gives another size;
 * another number: `double`, or `bigint` where only integers are allowed; its unit is in the name (`_percent`, `_gb_per_s`);
 * all else: `varchar`, without quotation marks; objects and lists as JSON.
 
-N/A, blanks and what else is no number are null. The name is that of the file's column in lower case with underscores, or
-`x-name`.
+N/A, blanks and other texts in a column of numbers are null. The name is that of the file's column in lower case with
+underscores, or `x-name`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.document_rows import row_kinds
-from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.layout import Slot, layouts
 from perfguard.artifacts.schema import RowSchema, row_schema
 from perfguard.artifacts.table import Cells, as_int64, nanoseconds, quantity, unquoted
 from perfguard.documents import schema
@@ -31,14 +31,16 @@ from perfguard.documents import schema
 if TYPE_CHECKING:
     import polars as pl
 
-#: What every table begins with: the cycle, the number of the file among those of its slot, the line (or the number) of the row.
+#: The first columns of every table: cycle, number of the file among those of its slot, line (or number) of the row.
 KEYS = {"cycle": "integer", "file": "integer", "row": "bigint"}
-#: What the name of a database's table begins with.
+#: The prefix of the tables of databases.
 DATABASE = "db_"
 #: The format of texts that may have several tables.
 _SECTIONS = "whitespace"
-#: Slots whose rows have tables that were made for them.
+#: Slots whose rows have tables of their own kind.
 OWN = frozenset(("kernel_details",))
+#: The format of databases, each with several tables.
+_DATABASE = "sqlite"
 #: Formats of documents, whose rows are objects in them.
 DOCUMENTS = frozenset(("json", "ragged"))
 _TIMES = {"ns": 0, "us": 3, "ms": 6, "s": 9, "10ns": 1}
@@ -68,7 +70,7 @@ class Source:
     name: str
     kind: str
     unit: str = ""
-    #: How many bytes the unit of a size has.
+    #: The number of bytes in the unit of a size.
     unit_bytes: int = 1
 
 
@@ -79,14 +81,14 @@ class Shape:
     name: str
     slots: tuple[str, ...]
     inner: str = ""
-    #: By version of the schema what its columns become.
+    #: The columns by version of the schema.
     versions: Mapping[str, tuple[Source, ...]]
-    #: What the names of the columns match whose cells are its rows; empty: its rows are those of the file.
+    #: The pattern of the columns whose cells are its rows; empty: its rows are those of the file.
     pattern: str = ""
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The columns with their types, as DuckDB is told."""
+        """The columns with their types in DuckDB."""
         found: dict[str, str] = {}
         for source in (one for sources in self.versions.values() for one in sources):
             found[source.column] = max(found.get(source.column, source.kind), source.kind, key=_WIDER.index)
@@ -97,7 +99,7 @@ class Shape:
         sources = {one.column: one for one in self.versions[version] if one.name in frame.columns}
         kinds = {name: kind for name, kind in self.kinds.items() if name not in KEYS}
         if cells is Cells.JSON:
-            # All at once: what polars takes for an expression is more than what a few rows take.
+            # All at once: an expression costs polars more than a few rows.
             frame = frame.with_columns(_text(one.name) for one in sources.values() if kinds[one.column] == "varchar")
         return {
             name: _converted(frame[sources[name].name], kind, sources[name])
@@ -115,8 +117,8 @@ def slot_names() -> frozenset[str]:
 
 @cache
 def slot_of_parts(table: str) -> str:
-    """Return the slot whose documents or columns have rows in a table: empty where there is none."""
-    # By its name, so that one schema is read for it and not all.
+    """Return the slot whose documents or columns have rows in a table, or an empty text."""
+    # By its name, so that only one schema is read.
     words = table.split("_")
     begins = ("_".join(words[:count]) for count in range(len(words), 0, -1))
     slot = next((one for one in begins if one in slot_names()), "")
@@ -124,106 +126,67 @@ def slot_of_parts(table: str) -> str:
 
 
 @cache
-def _document_slots() -> frozenset[str]:
-    return frozenset(slot.name for layout in layouts() for slot in layout.slots if slot.format in DOCUMENTS)
-
-
-@cache
 def shapes_of(slot: str) -> tuple[Shape, ...]:
-    """Return the tables for the rows of a slot, of whichever layout: none where its format has no rows."""
-    found = [one for layout in layouts() for one in layout.slots if one.name == slot]
-    versions = dict.fromkeys(version for one in found for version in one.schemas)
-    if slot in _document_slots():
-        return _shapes_of_documents(slot, versions)
-    if all(
-        one.format == _SECTIONS and schema(version).get("type") == "object" for one in found for version in one.schemas
-    ):
-        return tuple(_shapes_of_sections(slot, versions))
-    is_database = any(one.format == "sqlite" for one in found)
-    if not is_database:
-        versions = dict.fromkeys(version for version in versions if schema(version).get("type") == "array")
-    if not versions or slot in OWN or slot in _traces():
+    """Return the tables for the rows of a slot, in all layouts; none if its format has no rows."""
+    slots = [one for layout in layouts() for one in layout.slots]
+    traces = {layout.tables.get("slot") for layout in layouts() if layout.tables}
+    if slot in OWN or slot in traces:
         return ()
-    if is_database:
-        return _shapes_of_database(versions)
-    rows = {version: _sources(row_schema(schema(version)), schema(version)) for version in versions}
-    return (Shape(name=slot, slots=(slot,), versions=rows), *_shapes_of_cells(slot, versions))
+    own = [one for one in slots if one.name == slot]
+    inner = dict.fromkeys(name for one in own for version in one.schemas for name in _parts(version, one.format))
+    # Databases share their tables.
+    is_database = any(one.format == _DATABASE for one in own)
+    sharing = [one for one in slots if one.format == _DATABASE] if is_database else own
+    return tuple(_shape(slot, name, sharing) for name in inner)
 
 
-@cache
-def _traces() -> frozenset[str]:
-    """Return the slots whose events go into `spans`, `flows` and other tables of traces."""
-    return frozenset(layout.tables["slot"] for layout in layouts() if layout.tables and "slot" in layout.tables)
+def _shape(slot: str, inner: str, slots: Iterable[Slot]) -> Shape:
+    """Return the table for the rows of a part of files in some slots."""
+    parts = {
+        version: parts[inner]
+        for one in slots
+        for version in one.schemas
+        if inner in (parts := _parts(version, one.format))
+    }
+    having = [one for one in slots if not parts.keys().isdisjoint(one.schemas)]
+    name = f"{slot}_{inner}" if inner else slot
+    return Shape(
+        name=DATABASE + lowered(inner) if having[0].format == _DATABASE else name,
+        slots=tuple(dict.fromkeys(one.name for one in having)),
+        inner=inner,
+        versions={version: _sources(row, schema(version)) for version, (row, _) in parts.items()},
+        pattern=next(pattern for _, pattern in parts.values()),
+    )
 
 
-#: What the columns are called that have the name of a column and its cells.
+#: The names of the columns that have the name of a column and its cells.
 COLUMN, CELL = "name", "value"
 
 
-def _shapes_of_cells(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
-    """Yield a table for the cells of all columns that a pattern names, where schemas say that these are rows."""
-    named = {version: row_schema(schema(version)).get("patternProperties", {}) for version in versions}
-    patterns = {pattern: one["x-rows"] for parts in named.values() for pattern, one in parts.items() if "x-rows" in one}
-    for pattern, name in patterns.items():
-        rows = {
-            version: _sources({"properties": {COLUMN: {"type": "string"}, CELL: parts[pattern]}}, schema(version))
-            for version, parts in named.items()
-            if pattern in parts
-        }
-        yield Shape(name=f"{slot}_{name}", slots=(slot,), inner=name, versions=rows, pattern=pattern)
-
-
-def _shapes_of_sections(slot: str, versions: Iterable[str]) -> Iterator[Shape]:
-    """Yield the tables of a text that has several, one after the other."""
-    for inner in dict.fromkeys(name for version in versions for name in schema(version)["properties"]):
-        rows = {
-            version: _sources(schema(version)["properties"][inner]["items"], schema(version)) for version in versions
-        }
-        yield Shape(name=f"{slot}_{inner}", slots=(slot,), inner=inner, versions=rows)
-
-
-def _shapes_of_documents(slot: str, versions: Iterable[str]) -> tuple[Shape, ...]:
-    kinds = {version: row_kinds(version) for version in versions}
-    return tuple(
-        Shape(
-            name=f"{slot}_{inner}",
-            slots=(slot,),
-            inner=inner,
-            versions={
-                version: _sources({"properties": of_version[inner]}, schema(version))
-                for version, of_version in kinds.items()
-                if inner in of_version
-            },
-        )
-        for inner in dict.fromkeys(inner for of_version in kinds.values() for inner in of_version)
-    )
-
-
-def _shapes_of_database(versions: Iterable[str]) -> tuple[Shape, ...]:
-    tables = dict.fromkeys(table for version in versions for table in schema(version)["properties"])
-    return tuple(_database_table(table) for table in tables)
-
-
 @cache
-def _database_table(table: str) -> Shape:
-    """Return the table for the rows of a database's table, whichever databases have one of the name."""
-    slots = [slot for layout in layouts() for slot in layout.slots if slot.format == "sqlite"]
-    having = {
-        version: schema(version)["properties"][table]["items"]
-        for slot in slots
-        for version in slot.schemas
-        if table in schema(version)["properties"]
+def _parts(version: str, file_format: str) -> Mapping[str, tuple[Mapping[str, Any], str]]:
+    """Return the row schemas of files, by the part of the file whose rows they describe (empty: the whole file).
+
+    With each, the pattern of the columns whose cells are the rows; empty: the rows are those of the file.
+    """
+    whole = schema(version)
+    if file_format in DOCUMENTS:
+        return {name: ({"properties": columns}, "") for name, columns in row_kinds(version).items()}
+    if file_format == _DATABASE or (file_format == _SECTIONS and whole.get("type") == "object"):
+        return {name: (part["items"], "") for name, part in whole["properties"].items()}
+    if whole.get("type") != "array":
+        return {}
+    row = row_schema(whole)
+    cells = {
+        part["x-rows"]: ({"properties": {COLUMN: {"type": "string"}, CELL: part}}, pattern)
+        for pattern, part in row.get("patternProperties", {}).items()
+        if "x-rows" in part
     }
-    return Shape(
-        name=DATABASE + lowered(table),
-        slots=tuple(dict.fromkeys(slot.name for slot in slots if not having.keys().isdisjoint(slot.schemas))),
-        inner=table,
-        versions={version: _sources(row, row) for version, row in having.items()},
-    )
+    return {"": (row, ""), **cells}
 
 
 def _sources(row: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Source, ...]:
-    """Return what the columns become that a row's schema, inside its document, names."""
+    """Return the columns that a row's schema, inside its document, names."""
     judge = RowSchema(row, root)
     return tuple(
         _source(name, part, judge.column_types(name) or frozenset())
@@ -238,7 +201,7 @@ def _source(name: str, part: Mapping[str, Any], types: frozenset[str]) -> Source
     # Some times are texts of numbers.
     unit = unit if types & _NUMBERS or (unit in _TIMES and "array" not in types) else ""
     plain, ending = lowered(_UNIT_IN_NAME.sub("", name)), _ENDINGS.get(unit, "")
-    # MFLOPs(10^6) says its unit itself.
+    # MFLOPs(10^6) has its unit in the name.
     column = part.get("x-name", plain if plain.startswith(ending[1:6] or "-") else plain + ending)
     size = part.get("x-bytes", _SIZES.get(unit, 1))
     return Source(column=column, name=name, kind=_kind(unit, types), unit=unit, unit_bytes=size)
@@ -269,7 +232,7 @@ def nothing(kind: str, height: int) -> pl.Series:
 
 
 def _converted(cells: pl.Series, kind: str, source: Source) -> pl.Series:
-    """Return the cells of a column as the type that they have in the table; texts are without quotation marks already."""
+    """Convert the cells of a column to the type of the table; texts are without quotation marks already."""
     if kind == "varchar":
         return cells
     if kind == "boolean":
@@ -278,19 +241,13 @@ def _converted(cells: pl.Series, kind: str, source: Source) -> pl.Series:
         return nanoseconds(cells, _TIMES[source.unit])
     if kind == "double":
         return quantity(cells)
-    return _whole(cells, source.unit_bytes)
+    if source.unit_bytes == 1:
+        return as_int64(cells.str.strip_chars('"'))
+    return (quantity(cells) * source.unit_bytes).round().cast(int, strict=False)
 
 
 def _text(name: str) -> pl.Expr:
-    """Return the expression that takes the quotation marks of the JSON texts in a column away."""
+    """Return the expression that removes the quotation marks of JSON texts in a column."""
     import polars as pl
 
     return pl.when(pl.col(name).str.starts_with('"')).then(unquoted(name)).otherwise(pl.col(name)).alias(name)
-
-
-def _whole(cells: pl.Series, unit_bytes: int) -> pl.Series:
-    import polars as pl
-
-    if unit_bytes == 1:
-        return as_int64(cells.str.strip_chars('"'))
-    return (quantity(cells) * unit_bytes).round().cast(pl.Int64, strict=False)

@@ -1,21 +1,20 @@
-"""Conditions: what was on when the profiler ran. They decide which files must be there.
+"""Conditions: the options of the profiler and of the run. They decide which files must exist.
 
-A condition is on, off, or unknown. What the caller expects goes first, then what perfguard itself asked the profiler for, then
-the sources a layout names: a value in a document, the presence of a file, a text. What nobody knows is said, never guessed.
+A condition is on, off, or unknown (reported, never guessed). The caller's expectation has priority, then the options that
+perfguard itself passed to the profiler, then the sources that a layout names: a value in a document, a file, a text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from perfguard.artifacts.layout import Layout
-from perfguard.artifacts.survey import FoundCycle, FoundFile, head
+from perfguard.artifacts.survey import FoundCycle, head
 from perfguard.errors import UsageError, nearest
 
-#: Every condition a layout may speak of, and what it means when it is on.
+#: Every condition that a layout may name, and its meaning when it is on.
 CONDITIONS: dict[str, str] = {
     "graph": "graph mode; off means PyNative mode",
     "sink": "data sink mode: the device fetches the batches itself",
@@ -54,15 +53,15 @@ CONDITIONS: dict[str, str] = {
     "recent": "a version that writes every file of its layout; older ones wrote fewer",
 }
 
-#: Numbers a caller may say of SummaryCollector's files, besides ranks and steps, and what they mean.
+#: Numbers that a caller may expect of SummaryCollector's files, besides ranks and steps, and their meanings.
 NUMBERS: dict[str, str] = {
     "collect_freq": "values are collected in the first step and in every so many steps",
     "collect_tensor_freq": "tensors are collected in the first step and in every so many steps",
-    "max_file_size": "bytes a summary file may have at most",
-    "summary_steps": "training steps (in data sink mode: epochs) the summary is of",
+    "max_file_size": "largest size of a summary file in bytes",
+    "summary_steps": "number of training steps (in data sink mode: epochs) in the summary",
 }
 
-#: Other words for a condition, as `--expect` takes them.
+#: Other words of `--expect` for conditions.
 _WORDS: dict[str, tuple[tuple[str, bool], ...]] = {
     "pynative": (("graph", False),),
     "level0": (("level1", False), ("level2", False)),
@@ -77,27 +76,27 @@ _WORDS: dict[str, tuple[tuple[str, bool], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Whether a condition is on, and who says so."""
+    """Whether a condition is on, and the source of that."""
 
     value: bool
     because: str
-    #: Whether it was said, not only concluded from what is missing.
-    is_said: bool = True
+    #: Whether a source states it; False: it is concluded from what is missing.
+    is_stated: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the caller says about a directory: conditions, how many ranks and steps there must be, other numbers."""
+    """What the caller expects of a directory: conditions, the numbers of ranks and steps, other numbers by name."""
 
     conditions: Mapping[str, bool] = field(default_factory=dict)
     ranks: int | None = None
     steps: int | None = None
-    #: What else was set up, by its word: see `NUMBERS`.
+    #: See `NUMBERS`.
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def expectation(texts: Iterable[str]) -> Expectation:
-    """Read `graph,memory,no-shapes`, `ranks=8`, `steps=3`. Raises `UsageError` with the nearest word known."""
+    """Parse `graph,memory,no-shapes`, `ranks=8`, `steps=3`. Raises `UsageError` with the nearest known word."""
     conditions: dict[str, bool] = {}
     numbers: dict[str, int] = {}
     words = [word for whole in texts for part in whole.split(",") if (word := part.strip())]
@@ -128,59 +127,55 @@ def expectation(texts: Iterable[str]) -> Expectation:
 
 
 def known_conditions(
-    found: FoundCycle, documents: Mapping[str, Any], said: Mapping[str, Mapping[str, bool]]
+    found: FoundCycle, documents: Mapping[str, Any], stated: Mapping[str, Mapping[str, bool]]
 ) -> dict[str, Known]:
-    """Return every condition that can be known of a cycle.
+    """Return every known condition of a cycle.
 
-    `documents` are the JSON documents read, by slot; `said` is what others say, by who says it, the first goes first.
+    `documents` are the JSON documents by slot; `stated` are conditions by their source, the one with priority first.
     """
     known: dict[str, Known] = {}
-    for who, conditions in said.items():
+    for source, conditions in stated.items():
         for name, value in conditions.items():
-            known.setdefault(name, Known(value, who))
+            known.setdefault(name, Known(value, source))
         _imply(known)
-    by_slot: dict[str, list[FoundFile]] = {}
-    for file in found.files:
-        by_slot.setdefault(file.slot.name, []).append(file)
     for name, sources in found.layout.conditions.items():
-        for source in sources:
-            if name in known:
-                break
-            if (one := _from_source(source, found.layout.id, by_slot, documents)) is not None:
+        if name not in known:
+            judged = (_from_source(source, found, documents) for source in sources)
+            if (one := next((one for one in judged if one is not None), None)) is not None:
                 known[name] = one
     _imply(known)
     return known
 
 
 def _imply(known: dict[str, Known]) -> None:
-    """Add what one level says of the other, before anybody less believed is asked."""
+    """Add what one level implies about the other, before a source of lower priority is read."""
     if (two := known.get("level2")) is not None and two.value:
         known.setdefault("level1", Known(True, two.because))
     if (one := known.get("level1")) is not None and not one.value:
         known.setdefault("level2", Known(False, one.because))
 
 
-def _from_source(
-    source: Mapping[str, Any], layout: str, by_slot: Mapping[str, Sequence[FoundFile]], documents: Mapping[str, Any]
-) -> Known | None:
+#: By the kind of a source that names files: the value that follows if one of them exists, and the reason.
+_FILES = {"present": (True, "is there"), "absent": (False, "is there"), "unranked": (False, "names no rank")}
+
+
+def _from_source(source: Mapping[str, Any], found: FoundCycle, documents: Mapping[str, Any]) -> Known | None:
     if "always" in source:
-        return Known(source["always"], f"layout {layout}")
-    if "present" in source:
-        there = next((by_slot[slot][0] for slot in source["present"] if slot in by_slot), None)
-        return None if there is None else Known(True, f"{there.path.name} is there")
-    if "absent" in source:
-        there = next((by_slot[slot][0] for slot in source["absent"] if slot in by_slot), None)
-        return None if there is None else Known(False, f"{there.path.name} is there", is_said=False)
-    if "unranked" in source:
-        one = next((file for slot in source["unranked"] for file in by_slot.get(slot, ()) if file.rank is None), None)
-        return None if one is None else Known(False, f"{one.path.name} names no rank", is_said=False)
+        return Known(source["always"], f"layout {found.layout.id}")
+    for kind, (is_on, reason) in _FILES.items():
+        if kind in source:
+            files = (file for slot in source[kind] for file in found.files if file.slot.name == slot)
+            one = next((file for file in files if kind != "unranked" or file.rank is None), None)
+            return None if one is None else Known(is_on, f"{one.path.name} {reason}", is_stated=is_on)
     if "text" in source:
         ((slot, pattern),) = source["text"].items()
-        if slot not in by_slot:
+        path = next((file.path for file in found.files if file.slot.name == slot), None)
+        if path is None:
             return None
-        path = by_slot[slot][0].path
         return Known(re.search(pattern, head(path), re.MULTILINE) is not None, f"the text of {path.name}")
-    value = _value_at(documents.get(source["slot"]), source["path"].split("."))
+    value: Any = documents.get(source["slot"])
+    for key in source["path"].split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
     return None if value is None else _judged(value, source)
 
 
@@ -194,55 +189,34 @@ def _judged(value: Any, source: Mapping[str, Any]) -> Known | None:
     return Known(any(re.search(pattern, text) for text in texts), because)
 
 
-def _value_at(document: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of keys, or None."""
-    for key in path:
-        if not isinstance(document, Mapping) or key not in document:
-            return None
-        document = document[key]
-    return document
-
-
 def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> Iterator[tuple[str, Known]]:
-    """Yield what was expected, as `--expect` has it, and who says otherwise; `known` must not hold what the caller said."""
+    """Yield each expected condition, in the words of `--expect`, that a source contradicts; `known` is without the caller's."""
     for name, value in expected.items():
-        # On a CPU every rank of MindSpore 2.0 says that it is alone.
-        is_sure = name in known and known[name].is_said and (known[name].value or name != "distributed")
+        # On a CPU every rank of MindSpore 2.0 states that it is alone.
+        is_sure = name in known and known[name].is_stated and (known[name].value or name != "distributed")
         if is_sure and known[name].value is not value:
             yield (name if value else f"no-{name}"), known[name]
 
 
 def worded(expression: str) -> str:
-    """Word `graph & !sink` as `--expect` would: graph, no-sink."""
-    return ", ".join(name if wanted else f"no-{name}" for name, wanted in parts_of(expression))
+    """Return `graph & !sink` in the words of `--expect`: graph, no-sink."""
+    return ", ".join(name if is_on else f"no-{name}" for name, is_on in parts_of(expression))
 
 
 def evaluate(expression: str, known: Mapping[str, Known]) -> bool | None:
-    """Evaluate `graph & !heterogeneous`: False when one part is known to be off, None when nobody knows."""
-    verdict: bool | None = True
-    for name, wanted in parts_of(expression):
-        if name not in known:
-            verdict = None if verdict is not False else False
-        elif known[name].value is not wanted:
-            return False
-    return verdict
+    """Evaluate `graph & !heterogeneous`: False if one part is known to be off, else None if one is unknown."""
+    parts = parts_of(expression)
+    if any(name in known and known[name].value is not is_on for name, is_on in parts):
+        return False
+    return None if undecided(expression, known) else True
 
 
 def parts_of(expression: str) -> list[tuple[str, bool]]:
-    """Return the conditions of an expression, and whether each is wanted on."""
+    """Return the conditions of an expression, and whether each must be on."""
     parts = [part.strip(" ()") for part in expression.split("&")]
     return [(part.removeprefix("!").strip(), not part.startswith("!")) for part in parts]
 
 
 def undecided(expression: str, known: Mapping[str, Known]) -> list[str]:
-    """Return the conditions of an expression that nobody knows."""
+    """Return the unknown conditions of an expression."""
     return [name for name, _ in parts_of(expression) if name not in known]
-
-
-def check_names(layout: Layout) -> list[str]:
-    """Return the condition names a layout uses that do not exist (a test keeps this empty)."""
-    used = set(layout.conditions)
-    for slot in layout.slots:
-        if slot.required not in ("always", "optional", "never"):
-            used |= {name for name, _ in parts_of(slot.required)}
-    return sorted(used - CONDITIONS.keys())

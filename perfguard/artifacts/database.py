@@ -54,17 +54,12 @@ def _as_os_error() -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException as error:
-        what = (
-            f"there is not enough memory for the tables of a trace ({MEMORY}, and what fits into the temporary folder)"
-        )
+        what = f"there is not enough memory for the tables of a trace ({MEMORY}, and the space in the temporary folder)"
         raise OSError(errno.ENOMEM, what) from error
     except duckdb.IOException as error:
-        what = f"the tables of a trace cannot be written to the temporary folder ({_first_line(error)})"
+        reason = str(error).partition("\n")[0]
+        what = f"the tables of a trace cannot be written to the temporary folder ({reason})"
         raise OSError(errno.ENOSPC, what) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
 
 
 class _Inlet:
@@ -145,18 +140,13 @@ class Database:
     """The tables of a thread, and its two connections to them."""
 
     def __init__(self, *, is_large: bool = False) -> None:
-        import duckdb
-
         self.process = os.getpid()
         self.folder, lock = _own_folder()
         # Small tables never touch the disk, so that a full disk does not stop the check. Large tables are in a file: duckdb 2.0
         # never spills the validity bits of tables in memory, one for each value.
         spilled = "" if self.folder is None else str(self.folder / "spilled")
         place = str(self.folder / "tables") if is_large and self.folder is not None else ":memory:"
-        with _as_os_error():
-            self.quick = duckdb.connect(
-                place, config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
-            )
+        self.quick = _connected(place, spilled)
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
@@ -180,26 +170,19 @@ class Database:
                 try:
                     self.quick.execute(statements)
                 except duckdb.Error as error:
-                    said = " ".join(str(error).split())
-                    raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {said}") from error
+                    reason = " ".join(str(error).split())
+                    raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {reason}") from error
                 self._views.add(statements)
 
     def to_be_read(self) -> tuple[duckdb.DuckDBPyConnection, Path]:
         """Reopen the tables in their file read-only; return the connection, and the only file that it may write."""
-        import duckdb
-
         if self.folder is None:
             raise OSError(errno.ENOSPC, f"the temporary folder {tempfile.gettempdir()} cannot be written")
         self.thorough.close()
         self.quick.close()
         output = self.folder / "output"
         spilled = str(self.folder / "spilled")
-        with _as_os_error():
-            found = duckdb.connect(
-                str(self.folder / "tables"),
-                read_only=True,
-                config={"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"},
-            )
+        found = _connected(str(self.folder / "tables"), spilled, read_only=True)
         found.execute("set allowed_paths = [$1]", [str(output)])
         _lock(found)
         return found, output
@@ -229,11 +212,10 @@ class Database:
             )
             if self._prepared[query]:
                 self.quick.execute(f"prepare {self._prepared[query]} as {query}")
-        return self.retried(lambda: run(self.quick, self._statement(query)))
-
-    def _statement(self, query: str) -> str:
-        name = self._prepared.get(query)
-        return f"execute {name}" if name else query
+        # A retry deallocates what is prepared, and plans the query.
+        return self.retried(
+            lambda: run(self.quick, f"execute {name}" if (name := self._prepared.get(query)) else query)
+        )
 
     def retried(self, query: Callable[[], duckdb.DuckDBPyConnection]) -> duckdb.DuckDBPyConnection:
         """Run a query; if memory runs out, deallocate all prepared queries and run it once more."""
@@ -266,6 +248,14 @@ class Database:
         self.hand_over()
 
 
+def _connected(place: str, spilled: str, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    config: dict[str, Any] = {"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
+    with _as_os_error():
+        return duckdb.connect(place, read_only=read_only, config=config)
+
+
 def _lock(connection: duckdb.DuckDBPyConnection) -> None:
     """Forbid all access to anything outside of the database; this cannot be undone."""
     for setting in ("python_enable_replacements = false", "enable_external_access = false"):
@@ -277,7 +267,7 @@ _OWN = threading.local()
 
 
 def database() -> Database:
-    """Return the database of this thread; a forked process makes its own."""
+    """Return the database of this thread; a forked process creates its own."""
     found: Database | None = getattr(_OWN, "database", None)
     if found is None or found.process != os.getpid():
         found = _OWN.database = Database()
@@ -285,7 +275,7 @@ def database() -> Database:
 
 
 def forget() -> None:
-    """Close the database of this thread; the next batch makes a new one."""
+    """Close the database of this thread; the next batch creates a new one."""
     if (found := getattr(_OWN, "database", None)) is not None:
         _OWN.database = None
         found.end()

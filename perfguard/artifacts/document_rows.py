@@ -1,10 +1,10 @@
-"""Rows of JSON documents: the objects in them that their schemas call rows of a table.
+"""Rows of JSON documents: the objects that a schema marks as rows of a table.
 
-A schema names its tables in `x-tables`, and a part of it says with `x-rows` of which one it is a row. The table is called
-`<slot>_<name>`; `about` says what it holds, and `keys` names the parts of the path that leads to a row, null for those that say
-nothing. What else a row has are the values of the object, and those of objects in it that are no rows themselves; `path` says
-where it is, and where it lies in a row of another table, `parent` is the number of that one. What is a row may be a list, too:
-one whose places the schema tells apart has a column for each of them, another is one value, `numbers`.
+A schema names its tables in `x-tables`; a part of it with `x-rows` is a row of that table, `<slot>_<name>`. `about` describes
+the table, and `keys` names the keys of the path to a row, null for those without a column. The other columns are the values of
+the object, and of objects in it that are not rows themselves; `path` is its JSON path, and `parent` the number of the row
+around it in another table. A row may be a list: with `prefixItems` it has a column for each place, else one value,
+`numbers`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from perfguard.artifacts.table import Cells, Table
 from perfguard.documents import schema
 
 _ROWS, _TABLES = "x-rows", "x-tables"
-#: The column that says where in the document a row is.
+#: The column with the JSON path of a row.
 PATH = "path"
-#: The column that says in which row of the table of what is around it a row lies.
+#: The column with the number of the row around a row, in the table of that one.
 _PARENT = "parent"
-#: The column that has a list that is a row itself.
+#: The column of a list that is a row itself.
 _NUMBERS = "numbers"
-#: How many rows become columns together.
+#: The number of rows that become columns together.
 _BLOCK_ROWS = 4_096
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
-#: What a schema describes that says nothing. Parts are told apart by who they are, so there is one of it.
+#: The schema of anything. Parts are compared by identity, so there is one of it.
 _ANYTHING: Mapping[str, Any] = {}
 #: A place in an object or a list, from the outermost.
 Path = tuple[str | int, ...]
@@ -38,7 +38,7 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class RowKind:
-    """What rows a part of a schema describes: the end of their table's name, their keys, and where in a row each value is."""
+    """The rows that a part of a schema describes: the end of their table's name, their keys, and the path of each value."""
 
     name: str
     keys: tuple[str | None, ...]
@@ -56,12 +56,12 @@ class _Parts:
         self._kinds: dict[int, RowKind | None] = {}
 
     def resolved(self, part: Any) -> Mapping[str, Any]:
-        """Return a part, or what it refers to."""
+        """Return a part, or the part that it refers to."""
         target = self._judge.resolve(part["$ref"]) if isinstance(part, Mapping) and "$ref" in part else part
         return target if isinstance(target, Mapping) else _ANYTHING
 
     def below(self, part: Mapping[str, Any], key: str | int) -> Mapping[str, Any]:
-        """Return the part that describes what is under a key."""
+        """Return the part for the value of a key."""
         if isinstance(key, int):
             first = part.get("prefixItems", ())
             return self.resolved(first[key] if key < len(first) else part.get("items", _ANYTHING))
@@ -86,7 +86,7 @@ class _Parts:
             yield self.resolved(part.get(key, _ANYTHING))
 
     def kinds(self) -> Iterator[tuple[RowKind, bool]]:
-        """Yield what rows there are, and whether they lie in others."""
+        """Yield the kinds of rows, and whether they are inside others."""
         waiting, seen = [(self.resolved(self.root), False)], set[int]()
         while waiting:
             part, is_inner = waiting.pop(0)
@@ -99,13 +99,12 @@ class _Parts:
             waiting += [(child, is_inner or kind is not None) for child in self._children(part)]
 
     def kind(self, part: Mapping[str, Any]) -> RowKind | None:
-        """Return what rows a part describes, None where it describes none."""
+        """Return the rows that a part describes, or None."""
         if id(part) not in self._kinds:
-            self._kinds[id(part)] = self._described(part[_ROWS], part) if _ROWS in part else None
+            name = part.get(_ROWS)
+            keys = tuple(self.root[_TABLES][name]["keys"]) if name is not None else ()
+            self._kinds[id(part)] = RowKind(name, keys, dict(self._values(part, ()))) if name is not None else None
         return self._kinds[id(part)]
-
-    def _described(self, name: str, part: Mapping[str, Any]) -> RowKind:
-        return RowKind(name, tuple(self.root[_TABLES][name]["keys"]), dict(self._values(part, ())))
 
     def _values(self, part: Mapping[str, Any], path: Path) -> Iterator[tuple[str, tuple[Path, Mapping[str, Any]]]]:
         if not path and "items" in part:
@@ -131,7 +130,7 @@ def _parts(version: str) -> _Parts:
 
 @cache
 def row_kinds(version: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    """Return by the ends of their tables' names the columns of all rows that documents of a schema have: their own schemas."""
+    """Return the tables of a schema's documents: by the end of the name, the columns with their schemas."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
     for kind, is_inner in _parts(version).kinds():
         columns = found.setdefault(kind.name, {PATH: {"type": "string"}})
@@ -142,12 +141,12 @@ def row_kinds(version: str) -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
 
 
 def table_meanings(version: str) -> dict[str, str]:
-    """Return what the tables for the documents of a schema hold, by the ends of their names."""
+    """Return the descriptions of the tables for the documents of a schema, by the ends of their names."""
     return {name: table["about"] for name, table in schema(version).get(_TABLES, {}).items()}
 
 
 def document_rows(document: Any, version: str) -> Iterator[tuple[str, Table]]:
-    """Yield the rows of a document that keeps its schema: blocks of JSON texts, each with the end of its table's name.
+    """Yield the rows of a valid document: blocks of JSON texts, each with the end of its table's name.
 
     Rows are numbered from 0 in each table (`lines`).
     """
@@ -175,7 +174,7 @@ class _Block:
         return self._first + len(self.rows) - 1
 
     def taken(self) -> Table:
-        """Return the rows that wait, of columns only those of which they have something, and let go of them."""
+        """Return the waiting rows, with the columns that have values, and forget them."""
         import polars as pl
 
         columns = dict.fromkeys(column for row in self.rows for column in row)
@@ -190,21 +189,21 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in a document something is: in words, by its keys as JSON, and the number of the row around it."""
+    """A place in a document: its JSON path, its keys as JSON, and the number of the row around it."""
 
     path: str
     keys: tuple[str, ...]
     parent: int | None
 
     def under(self, key: str | int, parent: int | None) -> _Place:
-        """Return the place of what is under a key."""
+        """Return the place of the value of a key."""
         return _Place(self.path + _step(key), (*self.keys, json.dumps(str(key))), parent)
 
 
 def _collected(
     parts: _Parts, blocks: Mapping[str, _Block], part: Mapping[str, Any], value: Any, place: _Place
 ) -> Iterator[str]:
-    """Put rows into their blocks; yield the name of each block that is full."""
+    """Put rows into their blocks; yield the name of each full block."""
     parent = place.parent
     if (kind := parts.kind(part)) is not None:
         block = blocks[kind.name]
@@ -231,17 +230,17 @@ def _row(kind: RowKind, value: Any, place: _Place) -> dict[str, str]:
 
 
 def _under(value: Any, path: Path) -> Any:
-    """Return what is under a path, None where there is nothing."""
+    """Return the value at a path, or None."""
     for key in path:
-        if isinstance(key, int):
-            value = value[key] if isinstance(value, list) and key < len(value) else None
+        if isinstance(value, dict):
+            value = value.get(key)
         else:
-            value = value.get(key) if isinstance(value, dict) else None
+            value = value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
     return value
 
 
 def _step(key: str | int) -> str:
-    """Word one step of a path in a JSON document, as in `$.step5.collective['hcom_send_@1'][3]`."""
+    """Return one step of a JSON path, as in `$.step5.collective['hcom_send_@1'][3]`."""
     if isinstance(key, int):
         return f"[{key}]"
     return f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{key!r}]"

@@ -1,4 +1,4 @@
-"""Excerpts: the line of a table, or the element of a JSON file, that a finding is about, as it stands there."""
+"""Excerpts: the line of a table, or the element of a JSON file, that a finding is about."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from typing import Any
 
 from perfguard.findings import Finding, split_place
 
-#: So many files are quoted from, those of the worst findings, and so many places of each; it is looked so far into a file, and
-#: a line is quoted as far as this many characters.
+#: The largest numbers of files (those of the worst findings), of places in a file, of bytes that are searched for lines, and
+#: of characters of an excerpt.
 _FILES = 30
 _PLACES = 20
 _BYTES = 1 << 26
 _CHARACTERS = 400
-#: A JSON file above this is not read once more to quote from it.
+#: Larger JSON files are not read again for excerpts.
 _JSON_BYTES = 1 << 22
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 
 def with_excerpts(findings: Iterable[Finding], directory: Path) -> tuple[Finding, ...]:
-    """Return the findings, those that name a line or an element of a file under `directory` with what stands there.
+    """Return the findings with excerpts, where they name a line or an element of a file under `directory`.
 
-    What cannot be quoted stays as it is: the file lies elsewhere, has vanished, or the line is too far down.
+    There is none if the file is outside of it or gone, or the line is too far down.
     """
     found = tuple(findings)
-    wanted: dict[str, list[Finding]] = {}
+    by_file: dict[str, list[Finding]] = {}
     for one in found:
         file, line, inside = split_place(one.place)
         if (line is not None or inside) and not one.more:
-            wanted.setdefault(file, []).append(one)
+            by_file.setdefault(file, []).append(one)
     quoted: dict[int, str] = {}
-    for file, group in list(wanted.items())[:_FILES]:
+    for file, group in list(by_file.items())[:_FILES]:
         if (path := _inside(directory, file)) is not None:
             quoted |= _quoted(path, group[:_PLACES])
     return tuple(replace(one, excerpt=text) if (text := quoted.get(id(one))) else one for one in found)
@@ -49,7 +49,7 @@ def _inside(directory: Path, file: str) -> Path | None:
 
 
 def _quoted(path: Path, findings: Sequence[Finding]) -> dict[int, str]:
-    """Return what stands where each finding is, by the finding's identity."""
+    """Return the excerpt of each finding, by its identity."""
     places = {id(one): split_place(one.place) for one in findings}
     lines = {line for _, line, _ in places.values() if line is not None}
     try:
@@ -58,20 +58,20 @@ def _quoted(path: Path, findings: Sequence[Finding]) -> dict[int, str]:
             return {one: texts.get(line or 0, "") for one, (_, line, _) in places.items()}
         document = _document(path)
     except (OSError, ValueError, RecursionError):
-        # It was read once, and what is wrong with it is among the findings: a quotation is no reason to fail.
+        # The file was read before, and its errors are findings already.
         return {}
     return {one: _element(document, inside) for one, (_, _, inside) in places.items()}
 
 
-def _lines(path: Path, wanted: set[int]) -> dict[int, str]:
+def _lines(path: Path, numbers: set[int]) -> dict[int, str]:
     """Return some lines of a file, counted from 1."""
     found: dict[int, str] = {}
     with open(path, "rb") as stream:
-        left, number, last = _BYTES, 0, max(wanted)
+        left, number, last = _BYTES, 0, max(numbers)
         while number < last and left > 0 and (raw := stream.readline(left)):
             number += 1
             left -= len(raw)
-            if number in wanted:
+            if number in numbers:
                 found[number] = _short(raw[: 4 * _CHARACTERS].decode("utf-8", "replace").rstrip("\r\n"))
     return found
 

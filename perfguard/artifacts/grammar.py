@@ -1,9 +1,9 @@
 """Grammar: the lines of a CSV file that certainly are valid rows, as one regular expression made from the row schema.
 
-A line that matches is proven: the csv module splits it into as many cells as the header has, and jsonschema has nothing to
-say of any of them. One that does not match may be valid as well; `RowSchema` has to say. So the expression allows less than
-the schema does (no exponents, no number beside its bound), and whatever is hard to say in it is left out: `open_columns`
-names the columns that are still to be asked of. tests/artifacts/test_grammar.py compares both on random schemas and cells.
+A line that matches is valid: the csv module splits it into as many cells as the header has, and jsonschema accepts each.
+`RowSchema` validates the other lines. So the expression may allow less than the schema does (no exponents, no numbers near
+a bound), and leave out `open_columns`, which are validated separately. tests/artifacts/test_grammar.py compares both on
+random schemas and cells.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfguard.artifacts.schema import ANNOTATIONS, RowSchema, as_set, unnamed_columns
+from perfguard.artifacts.schema import RowSchema, as_set, column_schemas, is_annotation
 from perfguard.artifacts.table import Cells, Table
-from perfguard.validator import Schema
 
-#: Any cell that the csv module and polars read alike: without a quotation mark, or wholly in quotation marks.
+#: Any cell that the csv module and polars read alike: without quotation marks, or all of it inside them.
 ANY_CELL = r'(?:[^,"\r\n\x00]*|"(?:[^"\r\n\x00]|"")*")'
 _SOME_CELL = r'(?:[^,"\r\n\x00]+|"(?:[^"\r\n\x00]|"")+")'
-#: A cell that begins like this reads as no number.
+#: A cell that is certainly not a number.
 _WORD = r"[A-Za-z_][^,\"\r\n\x00]*"
 _BLANKS = r"[ \t]*"
 _FRACTION = r"(?:\.[0-9]+)?"
-#: Row keywords that are about single cells, or about the header alone.
+#: Row keywords for single cells, or for the header alone.
 _BY_COLUMN = frozenset({"type", "properties", "patternProperties", "additionalProperties", "required"})
 _OF_A_CELL = frozenset({"type", "pattern", "minLength", "minimum", "maximum", "enum", "const"})
-#: `^(one|other)$` and `^one$`, of characters that stand for themselves.
+#: `^(one|other)$` and `^one$`, of literal characters.
 _WORDS_ONLY = re.compile(r"^\^(?:\(([\w /.:-]+(?:\|[\w /.:-]+)*)\)|([\w /:-]+))\$$", re.ASCII)
-#: Patterns of characters and sets of them that no separator is in, at both ends anchored.
+#: Patterns of characters and sets of characters without a separator, anchored at both ends.
 _SET = r"\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|0-9|[A-Za-z0-9_+/:])+\]"
 _PLAIN_PATTERN = re.compile(rf"^\^((?:{_SET}|[\w /:-]|\\[(){{}}\[\].]|[()*+?])+)\$$", re.ASCII)
 #: Longer numbers are left out: up to here a float64 holds a digit and zeros behind it exactly.
@@ -38,17 +37,17 @@ _MOST_DIGITS = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """What a valid line looks like."""
+    """The form of valid lines."""
 
     #: For one line without its line break, anchored at both ends.
     pattern: str
-    #: Columns of which a matching line says nothing yet.
+    #: Columns that a matching line does not prove valid.
     open_columns: tuple[str, ...]
-    #: Whether the schema says something of rows that is not said of single cells: then no line proves anything.
+    #: Whether the schema has rules about several cells of a row: then no line is proven valid.
     is_open: bool
 
 
-#: A line that is a row of its own, and that polars splits as the csv module does, whatever is in its cells.
+#: A line that is a whole row, and that polars splits as the csv module does, whatever is in its cells.
 REGULAR_LINE = f"^{ANY_CELL}(?:,{ANY_CELL})*$"
 
 
@@ -60,25 +59,21 @@ def line_of(cells: int) -> str:
 def grammar_of(header: Sequence[str], rows: RowSchema) -> Grammar:
     """Compile a row schema to the grammar of lines under a header."""
     schema = rows.schema
-    cells: list[str] = []
-    left: list[str] = []
-    for name in header:
-        found = _cell(name, rows)
-        cells.append(found or ANY_CELL)
-        if found is None:
-            left.append(name)
-    known = isinstance(schema, Mapping) and all(
-        key in _BY_COLUMN or key in ANNOTATIONS or key.startswith("x-") for key in schema
-    )
+    found = {name: _cell(name, rows) for name in header}
+    known = isinstance(schema, Mapping) and all(key in _BY_COLUMN or is_annotation(key) for key in schema)
     is_open = not known or not isinstance(schema, Mapping) or "object" not in as_set(schema.get("type", "object"))
-    return Grammar(pattern=f"^{','.join(cells)}$", open_columns=tuple(left), is_open=is_open)
+    return Grammar(
+        pattern=f"^{','.join(found[name] or ANY_CELL for name in header)}$",
+        open_columns=tuple(name for name in header if found[name] is None),
+        is_open=is_open,
+    )
 
 
 def _cell(name: str, rows: RowSchema) -> str | None:
-    """Return the expression of cells of a column that are certainly valid, or None where there is none."""
+    """Return the expression of certainly valid cells of a column, or None if there is none."""
     if not isinstance(rows.schema, Mapping):
         return None
-    parts = [part for part in _parts(name, rows.schema) if part is not True]
+    parts = [part for part in column_schemas(name, rows.schema) if part is not True]
     if not parts:
         return ANY_CELL
     if not all(isinstance(part, Mapping) and _is_simple(part) for part in parts):
@@ -86,30 +81,16 @@ def _cell(name: str, rows: RowSchema) -> str | None:
     merged = _merged([part for part in parts if isinstance(part, Mapping)])
     if merged is None:
         return None
-    found = list(_alternatives(name, merged, rows))
+    found = [*_alternatives(name, merged, rows)]
     return f"(?:{'|'.join(found)})" if found else None
 
 
-def _parts(name: str, schema: Mapping[str, Any]) -> Iterator[Schema]:
-    """Yield every schema that a row schema has for a column."""
-    if name in schema.get("properties", {}):
-        yield schema["properties"][name]
-    for pattern, part in schema.get("patternProperties", {}).items():
-        if re.search(pattern, name):
-            yield part
-    if "additionalProperties" in schema and unnamed_columns([name], schema):
-        yield schema["additionalProperties"]
-
-
 def _is_simple(schema: Mapping[str, Any]) -> bool:
-    return all(key in _OF_A_CELL or key in ANNOTATIONS or key.startswith("x-") for key in schema) and (
-        # What is inside the cell is asked of the cell.
-        "contentSchema" not in schema
-    )
+    return all(key in _OF_A_CELL or is_annotation(key) for key in schema)
 
 
 def _merged(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return one schema that allows no more than all of several do, or None."""
+    """Return one schema whose values are valid in all of several, or None."""
     merged: dict[str, Any] = {}
     for part in parts:
         for key, value in part.items():
@@ -148,7 +129,7 @@ def _alternatives(name: str, schema: Mapping[str, Any], rows: RowSchema) -> Iter
 
 
 def _words(schema: Mapping[str, Any]) -> list[str]:
-    """Return the texts that a pattern lists; empty where it is another kind of pattern."""
+    """Return the texts that a pattern lists; empty for other patterns."""
     named = _WORDS_ONLY.match(schema.get("pattern", ""))
     return (named[1] or named[2]).split("|") if named else []
 
@@ -183,7 +164,7 @@ def _texts(schema: Mapping[str, Any], *, is_numeric: bool, is_nullable: bool) ->
 
 
 def _numbers(least: float | None, most: float | None, *, is_whole: bool) -> Iterator[str]:
-    """Yield expressions of numbers between two bounds; what lies near a bound is left out, except the bound itself."""
+    """Yield expressions of numbers between two bounds; those near a bound are left out, except the bound itself."""
     if (least is not None and least > 1) or (most is not None and most < 1):
         return
     behind = _BLANKS if is_whole else _FRACTION + _BLANKS

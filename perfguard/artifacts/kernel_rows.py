@@ -25,8 +25,9 @@ TEXTS = {
 }
 NUMBERS = {"step": ("Step Id", "Step ID"), "stream": ("Stream ID",), "task": ("Task ID",)}
 TIMES = {"start_ns": "Start Time(us)", "duration_ns": "Duration(us)", "wait_ns": "Wait Time(us)"}
-#: A stream or a task that is N/A; where the file has no such column it is null.
-NOT_TOLD = -1
+_COLUMNS = {*TIMES.values(), *(name for names in (*TEXTS.values(), *NUMBERS.values()) for name in names)}
+#: A stream or a task that is N/A; it is null if the file has no such column.
+_UNKNOWN = -1
 _COUNTERS, _SHARES = ("aic", "aiv", "cube"), ("_ratio", "_utilization(%)")
 
 
@@ -37,39 +38,38 @@ class KernelRows:
         self._batch = batch
         self._cycle = cycle
 
-    def wants(self, column: str) -> bool:
-        """Whether it looks at a column."""
-        return (
-            column in TIMES.values()
-            or any(column in names for names in (*TEXTS.values(), *NUMBERS.values()))
-            or (column.startswith(_COUNTERS) and column.endswith((*_SHARES, "_time(us)")))
-        )
+    def reads(self, column: str) -> bool:
+        """Whether the rows need the cells of a column."""
+        is_counter = column.startswith(_COUNTERS) and column.endswith((*_SHARES, "_time(us)"))
+        return is_counter or column in _COLUMNS
 
     def consume(self, rows: Rows) -> None:
         """Add the rows of the next block."""
-        lines = _lines(rows)
+        lines = lines_of(rows)
         times = {name: _whole(rows.nanoseconds(column)) for name, column in TIMES.items()}
         self._batch.add(
             "kernels",
             self._cycle,
             row=lines,
             print=rows.prints().to_numpy(),
-            **{name: self._texts(rows, _named(rows, names), name) for name, names in TEXTS.items()},
-            **{name: _numbers(rows, _named(rows, names), name) for name, names in NUMBERS.items()},
+            **{name: self._column(rows, name, names) for name, names in {**TEXTS, **NUMBERS}.items()},
             **times,
         )
         for column in rows.frame.columns:
             if column.startswith(_COUNTERS) and column.endswith(_SHARES):
                 self._count(rows, column, lines, times["duration_ns"])
 
-    def _texts(self, rows: Rows, found: str | None, column: str) -> Any:
+    def _column(self, rows: Rows, name: str, names: tuple[str, ...]) -> Any:
+        """Return a column of `kernels`, `NULL` if the file lacks it."""
+        found = next((one for one in names if one in rows.frame.columns), None)
         if found is None:
-            return _nothing(rows.frame.height)
+            return np.full(rows.frame.height, NULL, np.int64)
+        if name in NUMBERS:
+            numbers = rows.whole_numbers(found)
+            return _whole(numbers if name == "step" else numbers.fill_null(_UNKNOWN))
         texts = rows.frame[found]
-        if column == "shapes":
-            # A collective has N/A.
-            texts = texts.str.strip_chars('"').replace("N/A", None)
-        return _words(self._batch, texts)
+        # A collective has N/A.
+        return _words(self._batch, texts.str.strip_chars('"').replace("N/A", None) if name == "shapes" else texts)
 
     def _count(self, rows: Rows, column: str, lines: Any, lasts: Any) -> None:
         values = rows.quantity(column).to_numpy()
@@ -92,7 +92,7 @@ class KernelRows:
         )
 
     def undo(self) -> None:
-        """Let go of the rows: the table is not what its schema says."""
+        """Delete the rows: the file violates its schema."""
         self._batch.without(self._cycle, ("kernels", "kernel_counters"))
 
 
@@ -102,7 +102,8 @@ def parts_of(ratio: str) -> tuple[str, str]:
     return ratio.removesuffix("_ratio") + "_time(us)", {"aic": "aicore_time(us)", "aiv": "aiv_time(us)"}.get(unit, "")
 
 
-def _lines(rows: Rows) -> Any:
+def lines_of(rows: Rows) -> Any:
+    """Return the lines in which rows begin, as an array."""
     return np.fromiter(rows.lines, np.int64, count=len(rows.lines))
 
 
@@ -112,20 +113,5 @@ def _words(batch: Batch, texts: pl.Series) -> Any:
     return texts.replace_strict(different, numbers).to_numpy()
 
 
-def _named(rows: Rows, names: tuple[str, ...]) -> str | None:
-    return next((name for name in names if name in rows.frame.columns), None)
-
-
-def _numbers(rows: Rows, column: str | None, name: str) -> Any:
-    if column is None:
-        return _nothing(rows.frame.height)
-    numbers = rows.whole_numbers(column)
-    return _whole(numbers if name == "step" else numbers.fill_null(NOT_TOLD))
-
-
 def _whole(column: pl.Series) -> Any:
     return column.fill_null(NULL).to_numpy()
-
-
-def _nothing(count: int) -> Any:
-    return np.full(count, NULL, np.int64)

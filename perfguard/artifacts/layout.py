@@ -1,6 +1,6 @@
 """Layouts: where the profilers put their files, as data.
 
-A layout is a JSON file of schemas/layouts. It says how one *cycle* (what a profiler wrote for one rank and one schedule
+A layout is a JSON file of schemas/layouts. It defines how one *cycle* (the output of a profiler for one rank and one schedule
 cycle) is recognised and which *slots* it has. `survey` matches directories against the layouts.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -61,16 +61,16 @@ class Recognition:
 
     name: str | None = None
     path: str | None = None
-    contains: tuple[str, ...] = ()
+    contains: Sequence[str] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
-    lacks: tuple[str, ...] = ()
+    lacks: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """All places of one dialect of profiler output. Layouts are tried by `order`, the smallest first.
 
-    `cycle` is what one cycle of it is: a directory, a file, or "parent": a directory that only says the rank (and the
+    `cycle` is the form of a cycle: a directory, a file, or "parent": a directory that only gives the rank (and the
     window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks; with `nests`, cycles
     of other layouts may lie below one of this.
     """
@@ -80,29 +80,28 @@ class Layout:
     source: str
     order: int
     cycle: str
-    ranks: str
-    nests: bool
+    ranks: str = "one"
+    nests: bool = False
     recognise: tuple[Recognition, ...]
     #: Where each condition can be read from; see perfguard.artifacts.conditions.
     conditions: Mapping[str, tuple[Mapping[str, Any], ...]]
     slots: tuple[Slot, ...]
-    #: What of it goes into tables, see the meta-schema; None where no queries are run on it.
+    #: Which of its files go into tables, see the meta-schema; None if no queries are run on it.
     tables: Mapping[str, Any] | None = None
 
 
 @cache
 def layouts() -> tuple[Layout, ...]:
-    """Load every layout, those of other distributions included, in the order they are tried. Raises `StoreError` for a damaged
-    one of perfguard, and `UsageError` for one of another distribution.
+    """Load every layout, those of other distributions included, in the order they are tried.
 
-    perfguard's own are checked against the meta-schema by the tests, not again by every command: that would be a quarter of
-    its time.
+    Raises `StoreError` for a damaged one of perfguard, and `UsageError` for one of another distribution. Tests check
+    perfguard's own against the meta-schema: that would be a quarter of the time of every command.
     """
     loaded = []
     for path in sorted((schemas_directory() / "layouts").glob("*.json")):
         try:
             loaded.append(_layout(json.loads(path.read_text(encoding="utf-8"))))
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             remedy = "Run: pip install --force-reinstall perfguard"
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}. {remedy}") from error
     loaded += _added_layouts({layout.id for layout in loaded})
@@ -115,7 +114,9 @@ def _added_layouts(taken: set[str]) -> Iterator[Layout]:
         for path in sorted((folder / "layouts").glob("*.json")):
             plain = shipped_json(path, "a layout")
             if broken := violations(plain, "layout"):
-                raise UsageError(f"{path} is no layout: {broken[0]}. Mend it, or uninstall what it came with.")
+                raise UsageError(
+                    f"{path} is no layout: {broken[0]}. Correct it, or uninstall the package it came with."
+                )
             if plain["id"] in taken:
                 raise UsageError(f"{path} has the id of another layout, {plain['id']!r}; rename it.")
             taken.add(plain["id"])
@@ -131,28 +132,11 @@ def layout_named(name: str) -> Layout:
 
 
 def _layout(plain: Mapping[str, Any]) -> Layout:
-    return Layout(
-        id=plain["id"],
-        title=plain["title"],
-        source=plain["source"],
-        order=plain["order"],
-        cycle=plain["cycle"],
-        ranks=plain.get("ranks", "one"),
-        nests=plain.get("nests", False),
-        recognise=tuple(
-            Recognition(
-                name=one.get("name"),
-                path=one.get("path"),
-                contains=tuple(one.get("contains", ())),
-                texts=one.get("texts", {}),
-                lacks=tuple(one.get("lacks", ())),
-            )
-            for one in plain["recognise"]
-        ),
-        conditions={name: tuple(sources) for name, sources in plain.get("conditions", {}).items()},
-        slots=tuple(_slot(slot) for slot in plain.get("slots", ())),
-        tables=plain.get("tables"),
-    )
+    known = {key: value for key, value in plain.items() if not key.startswith("$") and key != "format"}
+    conditions = {name: tuple(sources) for name, sources in plain.get("conditions", {}).items()}
+    ways = tuple(Recognition(**one) for one in plain["recognise"])
+    slots = tuple(_slot(slot) for slot in plain.get("slots", ()))
+    return Layout(**known | {"recognise": ways, "conditions": conditions, "slots": slots})
 
 
 def _slot(plain: Mapping[str, Any]) -> Slot:
@@ -167,8 +151,9 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
     return re.compile(regex_of(glob), re.DOTALL)
 
 
-def regex_of(glob: str) -> str:
-    """Return the uncompiled regex of a glob."""
+def regex_of(glob: str, rank: str | None = "rank") -> str:
+    """Return the uncompiled regex of a glob, with a group of the name `rank`; None: without groups."""
+    first, again = (f"(?P<{rank}>[0-9]+)", f"(?P={rank})") if rank else ("[0-9]+", "[0-9]+")
     pattern = re.escape(glob).replace(r"\*\*", ".*").replace(r"\*", "[^/]*")
-    pattern = pattern.replace(r"\{_rank\}", r"(?:_(?P<rank>[0-9]+))?", 1)
-    return pattern.replace(r"\{rank\}", r"(?P<rank>[0-9]+)", 1).replace(r"\{rank\}", "(?P=rank)")
+    pattern = pattern.replace(r"\{_rank\}", f"(?:_{first})?", 1)
+    return pattern.replace(r"\{rank\}", first, 1).replace(r"\{rank\}", again)

@@ -1,7 +1,7 @@
-"""Nesting: which span of a thread lies in which other, found in one walk over the spans in the order of their starts.
+"""Nesting: the parent of each span of a thread, found in one pass over the spans in the order of their starts.
 
-A query would have to sort all starts and ends, which takes longer. So it becomes a table that queries use, like the parent of a
-slice in Perfetto's trace processor.
+A query would have to sort all starts and ends, which takes longer. So the result is a table, like the parents of slices in
+Perfetto's trace processor.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from typing import Any
 
 import numpy as np
 
-from perfguard.artifacts.table_definitions import NULL, SPAN, TABLES
+from perfguard.artifacts.table_definitions import NULL, TABLES
 from perfguard.artifacts.tables import Batch
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Rows = dict[str, Ints]
-#: What is known of a span that lies in another.
+#: The columns of a span with a parent.
 _OF_PARENT = ("parent", "left_ns", "outlives_ns")
-#: So many spans are looked at together.
+#: The columns that a span has before.
+_SPAN = [name for name in TABLES["nesting"] if name not in ("last_step", "self_ns", *_OF_PARENT)]
+#: The number of spans that are processed together.
 _AT_ONCE = 256 * 1024
-#: Spans nested deeper than this are walked one by one: the quick way takes a pass for every level.
+#: Spans nested deeper than this are processed one by one: the quick way takes a pass for every level.
 _DEPTH = 200
 
 
 def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) -> None:
-    """Fill `nesting` with the spans of a view, which has columns of theirs and `is_work`.
+    """Fill `nesting` with the spans of a view, which also has the column `is_work`.
 
     `step_starts_ns` are the starts of the steps of each cycle, in order.
 
     The parent is the span of the same thread that began last before it (of two that begin together the longer one, then the
-    first in the file) and had not ended; it may end earlier. What is no work, such as the mark of a step, is a parent as others
-    are, but takes no time of its own away.
+    first in the file) and had not ended; it may end earlier. A span that is no work, such as the mark of a step, can be a
+    parent, but its duration is not subtracted from the self time of its own parent.
     """
     ((count, low, high),) = batch.execute(f"select count(*), min(start_ns), max(start_ns) from {spans}")
     if not count:
         return
-    selected = f"select {', '.join(SPAN)}, is_work from {spans}"
+    selected = f"select {', '.join(_SPAN)}, is_work from {spans}"
     order = "order by start_ns, duration_ns desc, row"
     waiting: Rows | None = None
     for begin, end in _ranges(batch, spans, count, low, high):
@@ -53,13 +55,13 @@ def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) 
         if waiting is not None:
             rows = {name: np.concatenate([waiting[name], column]) for name, column in rows.items()}
         if len(rows["row"]):
-            _look(rows, len(rows["row"]) - len(found["row"]))
-            # What reaches beyond the last start may be a parent of what comes.
+            _find_parents(rows, len(rows["row"]) - len(found["row"]))
+            # A span that ends after the last start may be a parent of later spans.
             reaches = rows["end_ns"] > rows["start_ns"].max()
-            _tell(batch, {name: column[~reaches] for name, column in rows.items()})
+            _put(batch, {name: column[~reaches] for name, column in rows.items()})
             waiting = {name: column[reaches] for name, column in rows.items()}
     if waiting is not None:
-        _tell(batch, waiting)
+        _put(batch, waiting)
 
 
 def _filled(column: Any) -> Ints:
@@ -79,7 +81,7 @@ def _last_steps(rows: Rows, step_starts_ns: Mapping[int, Sequence[int]]) -> Ints
     return found
 
 
-def _look(rows: Rows, known: int) -> None:
+def _find_parents(rows: Rows, known: int) -> None:
     """Find the parents of all but the first `known` rows."""
     lane = np.unique(rows["cycle"] << 32 | rows["thread"], return_inverse=True)[1]
     around = parents(lane, rows["start_ns"], rows["end_ns"])
@@ -89,7 +91,7 @@ def _look(rows: Rows, known: int) -> None:
     rows["parent"][inner] = rows["row"][outer]
     rows["left_ns"][inner] = until - rows["start_ns"][inner]
     rows["outlives_ns"][inner] = rows["end_ns"][inner] - until
-    # Work in a mark is in what the mark lies in.
+    # Work in a mark belongs to the span around the mark.
     worker = outer.copy()
     while (is_mark := (worker >= 0) & (rows["is_work"][worker] == 0)).any():
         worker[is_mark] = around[worker[is_mark]]
@@ -98,7 +100,7 @@ def _look(rows: Rows, known: int) -> None:
     np.subtract.at(rows["self_ns"], worker[takes], rows["duration_ns"][inner[takes]])
 
 
-def _tell(batch: Batch, rows: Rows) -> None:
+def _put(batch: Batch, rows: Rows) -> None:
     if len(rows["row"]):
         batch.put("nesting", **{name: rows[name] for name in TABLES["nesting"]})
 
@@ -115,11 +117,10 @@ def _ranges(batch: Batch, spans: str, count: int, low: int, high: int) -> list[t
 
 
 def parents(lanes: Ints, starts: Ints, ends: Ints) -> Ints:
-    """Return the place of the span that each one lies in, -1 for none, for spans in the order of their starts, longer first.
+    """Return the index of the parent of each span, -1 for none; spans are ordered by their starts, longer first.
 
-    How many spans of its lane are open when one starts is how many have begun less how many have ended; the last one before it
-    that is open one level further out is the one around it. Where spans only overlap, or have no length, they are walked one
-    by one.
+    The depth of a span is the number of spans of its lane that have begun, less those that have ended; its parent is the last
+    span before it that is one level less deep. Spans that only overlap, or have no length, are processed one by one.
     """
     found = None if bool((ends <= starts).any()) else _by_depth(lanes, starts, ends)
     return _one_by_one(lanes, starts, ends) if found is None else found
@@ -133,7 +134,7 @@ def _by_depth(lanes: Ints, starts: Ints, ends: Ints) -> Ints | None:
     is_first = np.concatenate(([True], lane[1:] != lane[:-1]))
     number = np.cumsum(is_first) - 1
     first = np.flatnonzero(is_first)[number]
-    # One axis for all lanes: each begins where no time of the one before reaches.
+    # One axis for all lanes: each begins after the last time of the lane before.
     low = int(start.min())
     width = int(end.max()) - low + 1
     if width * (int(number[-1]) + 1) >= 2**62:
@@ -166,7 +167,7 @@ def _one_by_one(lanes: Ints, starts: Ints, ends: Ints) -> Ints:
     begins, stops = starts.tolist(), ends.tolist()
     for place, (lane, start, end) in enumerate(zip(lanes.tolist(), begins, stops, strict=True)):
         stack = stacks.setdefault(lane, [])
-        # One without a length at the very end of another is in it.
+        # A span without length at the very end of another is inside it.
         while stack and stops[stack[-1]] <= start and not start == end == stops[stack[-1]]:
             stack.pop()
         if stack:

@@ -1,7 +1,7 @@
-"""Readable tables: those of a batch with texts in place of their numbers, for queries that people write.
+"""Readable tables: the tables of a batch with texts in place of codes, for users' queries.
 
-Each table and view has a view of its name in a schema that is looked through first: `spans.name` is a text there. What is
-asked is one query that reads; the time it takes is bounded, and what it can be refused for is one sentence.
+Each table and view has a view of the same name in a schema that DuckDB searches first: `spans.name` is a text there. Users run
+single queries that read, with a time limit; errors are one sentence.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +22,7 @@ _Found = TypeVar("_Found")
 
 #: The schema of the readable views; the tables with numbers are in `main`.
 _SCHEMA = "readable"
-#: Columns that hold numbers of `words`, where they are integers; `_THREAD` holds one of `threads`.
+#: Columns that have codes of `words`, if they are integers; `_THREAD` has those of `threads`.
 WORDS = frozenset(
     (
         *("category", "core", "counter", "device", "id_text", "input_shapes", "input_types", "kind"),
@@ -31,37 +30,17 @@ WORDS = frozenset(
     )
 )
 _THREAD = "thread"
-#: Tables that only name texts and threads by their numbers.
+#: Tables that only map codes to texts and threads.
 _NUMBERED = ("words", "threads")
-_LISTED = "perfguard sql DIR --tables lists those there are"
-#: What each table holds; tables of files are called like their slots.
-MEANINGS = {
-    "cycles": "Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested",
-    "requested_numbers": "What else the caller says was set up, such as collect_freq (--expect)",
-    "files": "Files of the cycles with the rank in their names and their sizes; file is null where one was not read",
-    "traces": "What torch traces say around their events",
-    "spans": "Events of torch traces with a start and a duration (X)",
-    "nesting": "Spans of the host and of devices with their self times and parents (parent is a row of spans)",
-    "instants": "Events of torch traces at one time (i), such as allocations",
-    "view_spans": "Events of trace_views with a start and a duration (X)",
-    "others": "Events of other kinds, such as counters",
-    "processes": "Names and labels of the processes of traces",
-    "flows": "Ends of arrows between spans (s, t, f)",
-    "kernels": "Kernels on devices: the lines of kernel_details.csv",
-    "kernel_operators": "What the kernels of a type and a name are executions of",
-    "database_tables": "Tables that the schemas of databases name, whether they are there, and how many rows they have",
-    "kernel_counters": "How busy units of a device were during kernels",
-    "steps": "Steps of the window: step counts from 0, number is the profiler's own",
-    "executions": "Executions of operators, with the steps they ran in",
-}
+_LISTED = "perfguard sql DIR --tables lists all tables"
 #: Views that only fill tables.
 _FILLING = "fill_"
-#: Rows that are taken at once.
+#: Rows that are fetched at once.
 _ROWS = 2048
 
 
 class QueryError(UsageError):
-    """A query cannot be answered; `line` is the line in it, where that is known."""
+    """A query failed; `line` is the line in it, if known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -70,19 +49,19 @@ class QueryError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query returns: names and types of its columns, and its rows, each asked for when it is needed."""
+    """The result of a query: names and types of its columns, and its rows, fetched lazily."""
 
     columns: tuple[tuple[str, str], ...]
     rows: Iterator[tuple[Any, ...]]
 
 
 def make_readable(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the readable views that are not there yet."""
+    """Create the missing readable views."""
     connection.execute(
         f"create schema if not exists {_SCHEMA};"
-        "create macro if not exists plain(wanted) as wanted ->> '$';"
-        "create macro if not exists thread_named(wanted) as "
-        "(select concat_ws('/', plain(process), plain(thread)) from threads where number = wanted)"
+        "create macro if not exists plain(quoted) as quoted ->> '$';"
+        "create macro if not exists thread_named(code) as "
+        "(select concat_ws('/', plain(process), plain(thread)) from threads where number = code)"
     )
     known = _columns(connection, _SCHEMA)
     for table, columns in _columns(connection, "main").items():
@@ -110,22 +89,22 @@ def _columns(connection: duckdb.DuckDBPyConnection, schema: str) -> dict[str, li
 
 
 class Readable:
-    """The readable tables of a connection, and `limit_s`, the seconds that a query may take with the rows it returns."""
+    """The readable tables of a connection. A query may take `limit_s` seconds, with fetching its rows; `remedy` says what to do
+    if it takes longer."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, limit_s: float, remedy: str) -> None:
         self._connection = connection
         self._limit_s = limit_s
         self._left_s = limit_s
-        #: What to do where that is not enough.
         self._remedy = remedy
         connection.execute(f"set search_path = '{_SCHEMA},main'")
         #: The columns of each table and view: names and types.
         self.tables = _columns(connection, _SCHEMA)
 
     def answer(self, query: str) -> Answer:
-        """Run one query that reads. Raises `QueryError` where it cannot be answered, then or while its rows are taken."""
+        """Run one query that reads. Raises `QueryError` if it fails, now or while its rows are fetched."""
         self._left_s = self._limit_s
-        self._refuse_what_does_not_read(query)
+        self._refuse_writes(query)
         found = self._bounded(lambda: self._connection.execute(query))
         columns = tuple((one[0], str(one[1])) for one in found.description or ())
         return Answer(columns, self._rows(found))
@@ -146,13 +125,13 @@ class Readable:
         return self.count(query) > 0
 
     def count(self, query: str) -> int:
-        """Return how many rows a query returns."""
-        # The query begins on the first line, so that lines are those of its own.
+        """Return the number of rows of a query."""
+        # The query begins on the first line, so that line numbers in errors are its own.
         ((count,),) = self.answer(f"select count(*) from ({query}\n)").rows
         return int(count)
 
     def counts(self) -> dict[str, int]:
-        """Return how many rows each table and view has; all of them together may take as long as a query."""
+        """Return the number of rows of each table and view, all within the time limit of one query."""
         self._left_s = self._limit_s
         found = {}
         for name in self.tables:
@@ -162,17 +141,17 @@ class Readable:
 
     def columns(self, query: str) -> tuple[tuple[str, str], ...]:
         """Return the names and types of the columns of a query that reads, without running it."""
-        self._refuse_what_does_not_read(query)
+        self._refuse_writes(query)
         return tuple((row[0], row[1]) for row in self.answer(f"describe ({query}\n)").rows)
 
     def to_parquet(self, query: str, place: str) -> None:
-        """Write what a query returns to the one file that may be written."""
-        self._refuse_what_does_not_read(query)
+        """Write the result of a query to the only file that may be written."""
+        self._refuse_writes(query)
         statement = f"copy ({query}\n) to '{place}' (format parquet, use_tmp_file false)"
         self._left_s = self._limit_s
         self._bounded(lambda: self._connection.execute(statement))
 
-    def _refuse_what_does_not_read(self, query: str) -> None:
+    def _refuse_writes(self, query: str) -> None:
         import duckdb
 
         found = self._bounded(lambda: self._connection.extract_statements(query))
@@ -181,8 +160,10 @@ class Readable:
         if (kind := found[0].type) != duckdb.StatementType.SELECT:
             raise QueryError(f"only reads are answered (select ..., from ..., with ...), and this is {kind.name}")
 
-    def _bounded(self, ask: Callable[[], _Found]) -> _Found:
-        """Do something of the connection, as long as time is left."""
+    def _bounded(self, action: Callable[[], _Found]) -> _Found:
+        """Run something on the connection within the time that is left. Raises `QueryError`."""
+        import duckdb
+
         if not self._left_s:
             raise self._too_long()
         begun = time.monotonic()
@@ -190,48 +171,34 @@ class Readable:
         timer.daemon = True
         timer.start()
         try:
-            with self._in_a_sentence():
-                return ask()
-        finally:
-            timer.cancel()
-            self._left_s = max(0.0, self._left_s - (time.monotonic() - begun))
-
-    @contextmanager
-    def _in_a_sentence(self) -> Iterator[None]:
-        import duckdb
-
-        try:
-            yield
+            return action()
         except duckdb.InterruptException:
             raise self._too_long() from None
         except (duckdb.OutOfMemoryException, MemoryError):
             raise QueryError(
-                f"it needs more memory than {MEMORY} and what fits into the temporary folder; ask for fewer rows or columns"
+                f"it needs more memory than {MEMORY} and the space in the temporary folder; select fewer rows or columns"
             ) from None
         except duckdb.PermissionException as error:
-            raise QueryError(f"it can read these tables, and nothing else: {_told(error)}", _line(error)) from None
+            raise QueryError(f"it can read these tables, and nothing else: {_message(error)}", _line(error)) from None
         except duckdb.Error as error:
             if "attached in read-only mode" in str(error):
                 raise QueryError("it writes (insert, update, delete), and a query only reads") from None
-            raise QueryError(f"{_told(error)}{self._near(error)}", _line(error)) from None
+            raise QueryError(f"{_message(error)}{self._near(error)}", _line(error)) from None
+        finally:
+            timer.cancel()
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - begun))
 
     def _too_long(self) -> QueryError:
         return QueryError(f"it takes longer than {self._limit_s:g} s; {self._remedy}")
 
     def _near(self, error: Exception) -> str:
-        """Say which tables there are, where a query names one that is not there and DuckDB knows none like it."""
-        import duckdb
-
-        if not isinstance(error, duckdb.CatalogException) or not str(error).startswith(
-            "Catalog Error: Table with name"
-        ):
-            return ""
-        name = str(error).removeprefix("Catalog Error: Table with name").split()[0]
-        return f"; {nearest(name, self.tables, otherwise=_LISTED)}"
+        """Return the nearest tables for a query that names an unknown one."""
+        _, is_unknown, name = str(error).partition("Catalog Error: Table with name ")
+        return f"; {nearest(name.split()[0], self.tables, otherwise=_LISTED)}" if is_unknown else ""
 
 
-def _told(error: Exception) -> str:
-    """Return what DuckDB says first, and the columns it names where one is not there."""
+def _message(error: Exception) -> str:
+    """Return the first line of an error of DuckDB, with the columns that it suggests for an unknown one."""
     first, _, more = str(error).partition("\n")
     hint = more.partition("\n")[0]
     return f"{first.rstrip('!.')}{f' ({hint})' if hint.startswith('Candidate bindings') else ''}"

@@ -1,7 +1,7 @@
-"""Remote directories: a URL of a file system that fsspec knows is surveyed by its listing and fetched cycle by cycle.
+"""Remote directories: a URL of a file system that fsspec supports is surveyed by its listing and fetched cycle by cycle.
 
-A worker fetches the files of one cycle into a temporary directory of its own, inspects it there, and removes it, so that what
-lies on the disk at any time is bounded by the cycles that are looked at. Places in findings are relative, as ever.
+A worker fetches the files of one cycle into a temporary directory, inspects it there, and removes it, so that the disk never
+holds more than the cycles being inspected. Places in findings are relative, as for local directories.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from perfguard.artifacts.readers import OPAQUE
@@ -30,7 +30,7 @@ from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::.*)?://")
-#: File systems that only the process knows which filled them.
+#: File systems that exist only in the process that filled them.
 _OF_ONE_PROCESS = frozenset({"memory"})
 
 
@@ -40,7 +40,7 @@ def is_url(name: str) -> bool:
 
 
 def local_path(name: str) -> Path | None:
-    """Return the path of a `file://` URL, which needs no fetching, and of a name that is a path; None of other URLs."""
+    """Return the path of a `file://` URL or of a name that is a path; None for other URLs."""
     if not is_url(name):
         return Path(name)
     return Path(name.removeprefix("file://")) if name.startswith("file:///") else None
@@ -52,27 +52,27 @@ class Unfetched(OSError):
 
 @dataclass(frozen=True)
 class RemoteTree:
-    """A directory of another file system: the URL of what was named, and the folder below it that is meant.
+    """A directory of another file system: the URL that the user named, and the folder below it.
 
-    Everything in it goes by a path below `root`, which lies nowhere. Pickled it is no more than its URL.
+    Everything in it has a path below `root`, which does not exist on this machine. Only the URL and the folder are pickled.
     """
 
     url: str
     folder: str = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What is known of it stays here: every task has it.
+        # Without the cached listing: every task has the tree.
         return RemoteTree, (self.url, self.folder)
 
     @cached_property
     def _file_system(self) -> tuple[Any, str]:
-        """The file system, and the path of the URL there. Raises `UsageError` where its package is missing."""
+        """The file system, and the path of the URL there. Raises `UsageError` if its package is missing."""
         try:
             from fsspec.core import url_to_fs
             from fsspec.registry import known_implementations
         except ImportError as error:
             raise UsageError(
-                f"{self.url} is read with the package fsspec, and it cannot be imported ({error}). "
+                f"{self.url} needs the package fsspec, and it cannot be imported ({error}). "
                 "Run: pip install 'perfguard[remote]'"
             ) from error
         try:
@@ -80,7 +80,9 @@ class RemoteTree:
         except ImportError as error:
             raise UsageError(_driver_missing(self.url, error, known_implementations)) from error
         except ValueError as error:
-            raise UsageError(f"{self.url} cannot be read: {error}; fsspec.readthedocs.io lists what can.") from error
+            raise UsageError(
+                f"{self.url} cannot be read: {error}; fsspec.readthedocs.io lists the file systems that can."
+            ) from error
         return system, str(path).rstrip("/")
 
     @property
@@ -95,15 +97,13 @@ class RemoteTree:
 
     @cached_property
     def root(self) -> Path:
-        """The path that its paths are below."""
+        """The path that all its paths begin with."""
         _, path = self._file_system
-        named = PurePosixPath("/", *(part for part in path.partition("://")[2].split("/") or path if part))
-        if "://" not in path:
-            named = PurePosixPath("/", *(part for part in path.split("/") if part))
-        return Path(named, *(part for part in self.folder.split("/") if part))
+        inside = f"{path.split('://', 1)[-1]}/{self.folder}"
+        return Path("/", *(part for part in inside.split("/") if part))
 
     def below(self, folder: str) -> RemoteTree:
-        """Return the tree of a folder in it, with what is known of this one."""
+        """Return the tree of a folder in it, with the same file system object."""
         tree = RemoteTree(self.url, f"{self.folder}/{folder}" if self.folder else folder)
         tree.__dict__["_file_system"] = self._file_system
         return tree
@@ -115,10 +115,7 @@ class RemoteTree:
 
     @cached_property
     def sizes(self) -> dict[str, int | None]:
-        """Every file with its size in bytes, and every folder with None, by its path below this one.
-
-        Raises `UsageError` where it cannot be listed.
-        """
+        """The size of every file in bytes, and None for every folder, by relative path. Raises `UsageError`."""
         system, _ = self._file_system
         top = self._remote(self.root)
         try:
@@ -126,14 +123,14 @@ class RemoteTree:
             is_there = bool(found) or system.isdir(top)
         except Exception as error:
             raise UsageError(
-                f"{self.shown} cannot be listed ({type(error).__name__}: {error}); mend that, then run the same command again."
+                f"{self.shown} cannot be listed ({type(error).__name__}: {error}); correct this and run the command again."
             ) from error
         sizes: dict[str, int | None] = {}
         start = top.strip("/")
-        for name, told in found.items():
+        for name, entry in found.items():
             relative = name.strip("/").removeprefix(start).strip("/")
             if relative:
-                sizes[relative] = None if told.get("type") == "directory" else int(told.get("size") or 0)
+                sizes[relative] = None if entry.get("type") == "directory" else int(entry.get("size") or 0)
         if not is_there or (found and not sizes):
             raise UsageError(
                 f"{self.shown} is not a directory; name one that a profiler wrote, or a perfguard recording."
@@ -150,11 +147,11 @@ class RemoteTree:
         return self.sizes.get(path.relative_to(self.root).as_posix()) is not None
 
     def size(self, path: Path) -> int:
-        """Return how many bytes a file has."""
+        """Return the size of a file in bytes."""
         return self.sizes.get(path.relative_to(self.root).as_posix()) or 0
 
     def listing(self, directory: Path) -> Listing:
-        """Return what is in a folder of it, as `survey` wants it."""
+        """Return the files and folders in one of its folders."""
         inside = directory.relative_to(self.root).as_posix()
         start = "" if inside == "." else f"{inside}/"
         folders: set[str] = {""}
@@ -193,26 +190,27 @@ class RemoteTree:
             return read_head(local)
 
     def text_of(self, name: str) -> bytes:
-        """Return a small file whole. Raises `Unfetched`."""
-        with self._told(name):
+        """Return the bytes of a small file. Raises `Unfetched`."""
+        with self._unfetched(name):
             system, _ = self._file_system
             content: bytes = system.cat_file(self._remote(self.root / name))
             return content
 
     def _fetch_head(self, path: Path, local: Path) -> None:
-        with self._told(path.name):
+        with self._unfetched(path.name):
             system, _ = self._file_system
-            # Of a packed file the beginning alone cannot be unpacked.
-            end = None if path.suffix == ".gz" or self.size(path) <= HEAD_BYTES else HEAD_BYTES
-            local.write_bytes(system.cat_file(self._remote(path), start=None if end is None else 0, end=end))
+            # The beginning of a gzip file alone cannot be unpacked.
+            is_whole = path.suffix == ".gz" or self.size(path) <= HEAD_BYTES
+            part = {} if is_whole else {"start": 0, "end": HEAD_BYTES}
+            local.write_bytes(system.cat_file(self._remote(path), **part))
 
     @contextlib.contextmanager
     def at_hand(self, found: FoundCycle) -> Iterator[tuple[FoundCycle, Path]]:
-        """Fetch one cycle, and give it with the directory it was fetched into; both are gone afterwards.
+        """Fetch one cycle into a directory that exists until the context ends; yield both. Raises `Unfetched`.
 
-        Files that nobody opens are there by their names, and empty. Raises `Unfetched`.
+        Files that perfguard never opens are created empty.
         """
-        # A directory of the same name: a layout or a message may name it.
+        # A directory of the same name: layouts and messages may contain it.
         with _scratch() as scratch:
             here = Path(scratch, "at", self.root.name)
 
@@ -236,9 +234,9 @@ class RemoteTree:
                 path = moved(found.place / stranger)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
-            with self._told(found.place.name):
+            with self._unfetched(found.place.name):
                 system, _ = self._file_system
-                # Two lists of files are fetched beside each other where the file system can.
+                # With lists, some file systems fetch the files in parallel.
                 system.get([self._remote(path) for path in fetched], [os.fspath(moved(path)) for path in fetched])
             yield (
                 replace(
@@ -251,8 +249,8 @@ class RemoteTree:
             )
 
     @contextlib.contextmanager
-    def _told(self, name: str) -> Iterator[None]:
-        """Turn what a driver raises into `Unfetched`, with its own words."""
+    def _unfetched(self, name: str) -> Iterator[None]:
+        """Turn errors of a driver into `Unfetched`."""
         try:
             yield
         except UsageError:
@@ -268,10 +266,10 @@ def _scratch() -> contextlib.AbstractContextManager[str]:
 
 
 def _driver_missing(url: str, error: ImportError, known: Any) -> str:
-    """Name the package that has the file system of a URL."""
+    """Return the message for a missing package that implements the file system of a URL."""
     protocol = url.partition(":")[0]
-    told = known.get(protocol, {})
-    module = str(told.get("class", "")).partition(".")[0]
-    packages = [module] if module not in ("", "fsspec") else re.findall(r'"([\w-]+)"', str(told.get("err", "")))
+    entry = known.get(protocol, {})
+    module = str(entry.get("class", "")).partition(".")[0]
+    packages = [module] if module not in ("", "fsspec") else re.findall(r'"([\w-]+)"', str(entry.get("err", "")))
     missing = " ".join(packages or [error.name or protocol])
     return f"{protocol}:// needs the package {missing}, and it cannot be imported. Run: pip install {missing}"

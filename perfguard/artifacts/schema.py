@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.cell_proofs import PROOFS, PROVEN_KEYWORDS
@@ -20,13 +22,15 @@ from perfguard.validator import Schema, Validator
 if TYPE_CHECKING:
     import polars as pl
 
-#: Keywords that never make a value invalid.
-ANNOTATIONS = frozenset(
+#: Keywords that never make a value invalid, or belong to others.
+_ANNOTATIONS = frozenset(
     {
         "$id", "$schema", "$comment", "$defs", "$anchor", "title", "description", "default", "examples", "deprecated",
         "readOnly", "writeOnly", "format", "contentEncoding", "contentMediaType", "then", "else",
     }
 )  # fmt: skip
+#: The keywords for single columns.
+_COLUMN_KEYWORDS = frozenset({"properties", "patternProperties", "additionalProperties"})
 
 #: Number of invalid rows that are reported one by one; the others are counted.
 SHOWN_VIOLATIONS = 100
@@ -93,95 +97,40 @@ class RowSchema:
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def _rows_valid(self, frame: pl.DataFrame, schema: Schema, cells: Cells) -> pl.Series:
-        import polars as pl
-
         height = frame.height
         if isinstance(schema, bool):
-            return pl.repeat(schema, height, dtype=pl.Boolean, eager=True)
-        mask = pl.repeat(True, height, dtype=pl.Boolean, eager=True)
+            return _flags(height, schema)
+        masks = [
+            self._cells_valid(frame[name], part, cells)
+            for name in frame.columns
+            for part in column_schemas(name, schema)
+        ]
         for keyword, value in schema.items():
-            if keyword in ANNOTATIONS or keyword.startswith("x-"):
+            if keyword in _COLUMN_KEYWORDS or is_annotation(keyword):
                 continue
             handler = _ROW_KEYWORDS.get(keyword)
-            part = (
-                handler(self, frame, schema, cells)
-                if handler and not (keyword == "$ref" and self.resolve(value) is None)
-                else self._rows_valid_slowly(frame, {keyword: value}, cells)
-            )
-            mask = mask & part
-        return mask
+            if handler is None or (keyword == "$ref" and self.resolve(value) is None):
+                masks.append(self._rows_valid_slowly(frame, {keyword: value}, cells))
+            else:
+                masks.append(handler(self, frame, schema, cells))
+        return _all(masks, height)
 
     def _rows_valid_slowly(self, frame: pl.DataFrame, schema: Schema, cells: Cells) -> pl.Series:
         import polars as pl
 
         validator = self.validator(schema)
-        table = Table(frame=frame, cells=cells)
-        verdicts = [validator.is_valid(one) for one in self._instances(table)]
+        verdicts = [validator.is_valid(one) for one in self._instances(Table(frame=frame, cells=cells))]
         return pl.Series(verdicts, dtype=pl.Boolean)
 
-    def _type(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
-        import polars as pl
-
-        return pl.repeat("object" in as_set(schema["type"]), frame.height, dtype=pl.Boolean, eager=True)
-
-    def _required(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
-        return self._present(frame, schema["required"])
-
-    def _present(self, frame: pl.DataFrame, names: Iterable[str]) -> pl.Series:
-        import polars as pl
-
-        mask = pl.repeat(True, frame.height, dtype=pl.Boolean, eager=True)
-        for name in names:
-            if name not in frame.columns:
-                return pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
-            mask = mask & frame[name].is_not_null()
-        return mask
-
-    def _properties(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        named = [(n, s) for n, s in schema["properties"].items() if n in frame.columns]
-        return self._columns_valid(frame, named, cells)
-
-    def _pattern_properties(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        named = [
-            (name, part)
-            for pattern, part in schema["patternProperties"].items()
-            for name in frame.columns
-            if re.search(pattern, name)
-        ]
-        return self._columns_valid(frame, named, cells)
-
-    def _additional_properties(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        names = unnamed_columns(frame.columns, schema)
-        return self._columns_valid(frame, [(n, schema["additionalProperties"]) for n in names], cells)
-
-    def _all_of(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        import polars as pl
-
-        mask = pl.repeat(True, frame.height, dtype=pl.Boolean, eager=True)
-        for part in schema["allOf"]:
-            mask = mask & self._rows_valid(frame, part, cells)
-        return mask
-
-    def _any_of(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return self._count_valid(frame, schema["anyOf"], cells) > 0
-
-    def _one_of(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return self._count_valid(frame, schema["oneOf"], cells) == 1
-
     def _count_valid(self, frame: pl.DataFrame, parts: Iterable[Schema], cells: Cells) -> pl.Series:
-        import polars as pl
-
-        count = pl.repeat(0, frame.height, dtype=pl.Int64, eager=True)
+        count = _flags(frame.height, False).cast(int)
         for part in parts:
-            count = count + self._rows_valid(frame, part, cells).cast(pl.Int64)
+            count = count + self._rows_valid(frame, part, cells).cast(int)
         return count
-
-    def _not(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
-        return ~self._rows_valid(frame, schema["not"], cells)
 
     def _if(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
         condition = self._rows_valid(frame, schema["if"], cells)
-        mask = condition | True
+        mask = _flags(frame.height, True)
         # Check only the rows concerned: most conditions are about few events of a trace.
         for keyword, concerned in (("then", condition), ("else", ~condition)):
             rows = concerned.arg_true()
@@ -190,13 +139,8 @@ class RowSchema:
         return mask
 
     def _dependent_required(self, frame: pl.DataFrame, schema: Mapping[str, Any], _: Cells) -> pl.Series:
-        import polars as pl
-
-        mask = pl.repeat(True, frame.height, dtype=pl.Boolean, eager=True)
-        for name, needed in schema["dependentRequired"].items():
-            if name in frame.columns:
-                mask = mask & (frame[name].is_null() | self._present(frame, needed))
-        return mask
+        rules = [(name, needed) for name, needed in schema["dependentRequired"].items() if name in frame.columns]
+        return _all((frame[name].is_null() | _present(frame, needed) for name, needed in rules), frame.height)
 
     def _ref(self, frame: pl.DataFrame, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
         target = self.resolve(schema["$ref"])
@@ -205,70 +149,42 @@ class RowSchema:
 
     # -- cells ---------------------------------------------------------------------------------------------------
 
-    def _columns_valid(self, frame: pl.DataFrame, named: Iterable[tuple[str, Schema]], cells: Cells) -> pl.Series:
-        import polars as pl
-
-        mask = pl.repeat(True, frame.height, dtype=pl.Boolean, eager=True)
-        for name, part in named:
-            mask = mask & self._cells_valid(frame[name], part, cells)
-        return mask
-
     def _cells_valid(self, column: pl.Series, schema: Schema, cells: Cells) -> pl.Series:
-        if schema is True:
-            return column.is_null() | True
-        if schema is False:
-            return column.is_null()
-        if isinstance(schema, Mapping) and (target := self._only_reference(schema)) is not None:
+        if isinstance(schema, bool):
+            return column.is_null() | schema
+        if (target := self._only_reference(schema)) is not None:
             return self._cells_valid(column, target, cells)
         settled = column.is_null() | self._certainly_valid(column, schema, cells)
-        open_texts = column.filter(~settled)
-        if open_texts.is_empty():
+        if settled.all():
             return settled
-        if cells is Cells.JSON and isinstance(schema, Mapping) and "properties" in schema:
+        if cells is Cells.JSON and "properties" in schema:
             return self._objects_valid(column, schema)
-        types = self.column_types(column.name)
-        validator = self.validator(schema)
-        refused = [t for t in open_texts.unique().to_list() if not validator.is_valid(cell_value(t, cells, types))]
-        return settled | ~column.is_in(refused) if refused else column.is_null() | True
+        return self._texts_valid(column, column.filter(~settled), schema, cells)
 
     def _objects_valid(self, column: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
         """Check a column of JSON objects as a table of its own, so that unique arguments stay cheap."""
-
         is_object = column.str.starts_with("{").fill_null(False)
         rows = is_object.arg_true()
-        verdict = column.is_null() | True
-        if len(rows):
-            frame = object_columns(column.gather(rows).to_list())
-            if frame is None:
-                return column.is_null() | self._texts_valid(column, schema)
-            verdict = verdict.scatter(rows, self._rows_valid(frame, schema, Cells.JSON))
-        others = column.filter(~is_object & column.is_not_null()).unique().to_list()
-        validator = self.validator(schema)
-        refused = [text for text in others if not validator.is_valid(cell_value(text, Cells.JSON, None))]
-        return verdict & ~column.is_in(refused).fill_null(False) if refused else verdict
+        frame = object_columns(column.gather(rows).to_list())
+        if frame is None:
+            # There are too many different keys for columns.
+            return self._texts_valid(column, column, schema, Cells.JSON)
+        verdict = self._texts_valid(column, column.filter(~is_object), schema, Cells.JSON)
+        return verdict.scatter(rows, self._rows_valid(frame, schema, Cells.JSON)) if len(rows) else verdict
 
-    def _texts_valid(self, column: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
-        """Validate every distinct object with jsonschema: there are too many different keys for columns."""
-        validator = self.validator(schema)
-        texts = column.drop_nulls().unique().to_list()
-        refused = [text for text in texts if not validator.is_valid(cell_value(text, Cells.JSON, None))]
-        return ~column.is_in(refused).fill_null(False)
+    def _texts_valid(self, column: pl.Series, texts: pl.Series, schema: Schema, cells: Cells) -> pl.Series:
+        """Validate each distinct one of some `texts` of a column with jsonschema; all other cells are valid."""
+        types, validator = self.column_types(column.name), self.validator(schema)
+        different = texts.drop_nulls().unique().to_list()
+        refused = [text for text in different if not validator.is_valid(cell_value(text, cells, types))]
+        return ~column.is_in(refused).fill_null(False) if refused else _flags(len(column), True)
 
-    def _certainly_valid(self, column: pl.Series, schema: Schema, cells: Cells) -> pl.Series:
+    def _certainly_valid(self, column: pl.Series, schema: Mapping[str, Any], cells: Cells) -> pl.Series:
         """Return flags of the cells that an expression proves valid; False means that jsonschema must decide."""
-        import polars as pl
-
-        unsure = pl.repeat(False, len(column), dtype=pl.Boolean, eager=True)
-        if not isinstance(schema, Mapping) or "type" not in schema:
-            return unsure
-        keywords = {k for k in schema if k not in ANNOTATIONS and not k.startswith("x-")}
-        if not keywords <= PROVEN_KEYWORDS:
-            return unsure
-        types = self.column_types(column.name)
-        proven = unsure
-        for one in as_set(schema["type"]):
-            check = PROOFS.get(one)
-            if check is not None:
+        proven = _flags(len(column), False)
+        if all(keyword in PROVEN_KEYWORDS or is_annotation(keyword) for keyword in schema):
+            types = self.column_types(column.name)
+            for check in (PROOFS[one] for one in as_set(schema.get("type", ())) if one in PROOFS):
                 proven = proven | check(column, schema, cells, types).fill_null(False)
         return proven
 
@@ -287,32 +203,56 @@ class RowSchema:
         return found if isinstance(found, (Mapping, bool)) else None
 
     def _only_reference(self, schema: Mapping[str, Any]) -> Schema | None:
-        if "$ref" in schema and all(k == "$ref" or k in ANNOTATIONS or k.startswith("x-") for k in schema):
+        if "$ref" in schema and all(keyword == "$ref" or is_annotation(keyword) for keyword in schema):
             return self.resolve(schema["$ref"])
         return None
 
     def column_types(self, name: str) -> frozenset[str] | None:
         """Return the JSON types that the parts of the row schema name for a column."""
         if name not in self._types_by_column:
-            parts = _schemas_of_column(self.schema, name, self.resolve)
-            found = frozenset().union(*(self._types(part) or () for part in parts))
+            found = frozenset().union(*map(self._types, self._schemas_of_column(self.schema, name)))
             self._types_by_column[name] = found or None
         return self._types_by_column[name]
 
-    def _types(self, schema: Schema) -> frozenset[str] | None:
-        """Collect the JSON types that a schema names, through references and applicators; None if it names none."""
+    def _schemas_of_column(self, schema: Schema, name: str) -> Iterator[Schema]:
+        """Yield every schema of one column, also those inside applicators."""
+        if isinstance(schema, Mapping):
+            yield from column_schemas(name, schema)
+            for part in self._applied(schema):
+                yield from self._schemas_of_column(part, name)
+
+    def _types(self, schema: Schema) -> frozenset[str]:
+        """Collect the JSON types that a schema names, through references and applicators."""
         if isinstance(schema, bool):
-            return None
-        found: set[str] = set(as_set(schema["type"])) if "type" in schema else set()
-        parts: list[Schema] = [p for k in ("allOf", "anyOf", "oneOf") for p in schema.get(k, ())]
-        parts += [schema[k] for k in ("if", "then", "else", "not") if k in schema]
+            return frozenset()
+        values = [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
+        is_number = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in values]
+        named = as_set(schema.get("type", ())).union("number" if one else "string" for one in is_number)
+        return named.union(*map(self._types, self._applied(schema)))
+
+    def _applied(self, schema: Mapping[str, Any]) -> Iterator[Schema]:
+        """Yield the schemas that apply to the same value: those of applicators, and the target of a reference."""
+        for key in ("allOf", "anyOf", "oneOf"):
+            yield from schema.get(key, ())
+        yield from (schema[key] for key in ("if", "then", "else", "not") if key in schema)
         if "$ref" in schema and (target := self.resolve(schema["$ref"])) is not None:
-            parts.append(target)
-        for part in parts:
-            found |= self._types(part) or set()
-        for value in [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]:
-            found |= {"number"} if isinstance(value, (int, float)) and not isinstance(value, bool) else {"string"}
-        return frozenset(found) or None
+            yield target
+
+
+def _flags(height: int, value: bool) -> pl.Series:
+    import polars as pl
+
+    return pl.repeat(value, height, dtype=pl.Boolean, eager=True)
+
+
+def _all(masks: Iterable[pl.Series], height: int) -> pl.Series:
+    return reduce(and_, masks, _flags(height, True))
+
+
+def _present(frame: pl.DataFrame, names: Iterable[str]) -> pl.Series:
+    """Return which rows have cells in all columns of some names."""
+    nothing = _flags(frame.height, False)
+    return _all((frame[name].is_not_null() if name in frame.columns else nothing for name in names), frame.height)
 
 
 def documents_in_cells(table: Table, row: Mapping[str, Any]) -> Iterator[RowError]:
@@ -390,42 +330,34 @@ def object_columns(objects: list[str]) -> pl.DataFrame | None:
     return pl.DataFrame(columns)
 
 
-def as_set(types: str | list[str]) -> frozenset[str]:
+def column_schemas(name: str, row: Mapping[str, Any]) -> Iterator[Schema]:
+    """Yield the schemas that the keywords of a row schema for single columns have for a column."""
+    if name in row.get("properties", {}):
+        yield row["properties"][name]
+    yield from (part for pattern, part in row.get("patternProperties", {}).items() if re.search(pattern, name))
+    if "additionalProperties" in row and unnamed_columns([name], row):
+        yield row["additionalProperties"]
+
+
+def is_annotation(keyword: str) -> bool:
+    """Whether a keyword never makes a value invalid."""
+    return keyword in _ANNOTATIONS or keyword.startswith("x-")
+
+
+def as_set(types: str | Iterable[str]) -> frozenset[str]:
     """Return the JSON types of the keyword `type`, which is one name or several."""
     return frozenset((types,) if isinstance(types, str) else types)
 
 
-def _schemas_of_column(schema: Schema, name: str, resolve: Callable[[str], Schema | None]) -> Iterable[Schema]:
-    """Yield every schema of one column, also those inside applicators."""
-    if isinstance(schema, bool):
-        return
-    if name in schema.get("properties", {}):
-        yield schema["properties"][name]
-    for pattern, part in schema.get("patternProperties", {}).items():
-        if re.search(pattern, name):
-            yield part
-    if isinstance(schema.get("additionalProperties"), Mapping) and unnamed_columns([name], schema):
-        yield schema["additionalProperties"]
-    for key in ("allOf", "anyOf", "oneOf"):
-        for part in schema.get(key, ()):
-            yield from _schemas_of_column(part, name, resolve)
-    for key in ("if", "then", "else", "not"):
-        if key in schema:
-            yield from _schemas_of_column(schema[key], name, resolve)
-    if "$ref" in schema and (target := resolve(schema["$ref"])) is not None:
-        yield from _schemas_of_column(target, name, resolve)
-
-
 _ROW_KEYWORDS: dict[str, Callable[[RowSchema, pl.DataFrame, Mapping[str, Any], Cells], pl.Series]] = {
-    "type": RowSchema._type,
-    "required": RowSchema._required,
-    "properties": RowSchema._properties,
-    "patternProperties": RowSchema._pattern_properties,
-    "additionalProperties": RowSchema._additional_properties,
-    "allOf": RowSchema._all_of,
-    "anyOf": RowSchema._any_of,
-    "oneOf": RowSchema._one_of,
-    "not": RowSchema._not,
+    "type": lambda rows, frame, schema, cells: _flags(frame.height, "object" in as_set(schema["type"])),
+    "required": lambda rows, frame, schema, cells: _present(frame, schema["required"]),
+    "allOf": lambda rows, frame, schema, cells: (
+        rows._count_valid(frame, schema["allOf"], cells) == len(schema["allOf"])
+    ),
+    "anyOf": lambda rows, frame, schema, cells: rows._count_valid(frame, schema["anyOf"], cells) > 0,
+    "oneOf": lambda rows, frame, schema, cells: rows._count_valid(frame, schema["oneOf"], cells) == 1,
+    "not": lambda rows, frame, schema, cells: ~rows._rows_valid(frame, schema["not"], cells),
     "if": RowSchema._if,
     "dependentRequired": RowSchema._dependent_required,
     "$ref": RowSchema._ref,

@@ -1,7 +1,7 @@
 """Survey: find the profilers' output in a directory.
 
-`survey` walks a directory once and returns every *cycle* (what a profiler wrote for one rank and one schedule cycle) with
-its files. It reads at most the first 64 KiB of a file, and only where a layout is recognised by a text in it.
+`survey` walks a directory once and returns every *cycle* (the output of a profiler for one rank and one schedule cycle) with
+its files. It reads at most the first 64 KiB of a file, and only if a layout is recognised by a text in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from perfguard.artifacts.layout import Layout, Recognition, Slot, glob_pattern, layouts, regex_of
 from perfguard.findings import Code, Finding, Severity
@@ -74,25 +73,22 @@ class Survey:
     findings: tuple[Finding, ...]
 
 
-class Tree(Protocol):
-    """A file system that is not of this machine: `Path.open` does not work on its paths."""
-
-    def listing(self, directory: Path) -> Listing:
-        """Return the files and folders of a directory."""
-
-    def head(self, path: Path) -> str:
-        """Return the first 64 KiB of a file as text, the empty text for anything else; raises `OSError` where it cannot."""
-
-
-def survey(directory: Path, only: Layout | None = None, tree: Tree | None = None) -> Survey:
+def survey(
+    directory: Path,
+    only: Layout | None = None,
+    *,
+    listing: Listing | None = None,
+    read: Callable[[Path], str] | None = None,
+) -> Survey:
     """Return every cycle in and below `directory`, in the order of their names (which begin with the time).
 
-    With `only`, that layout alone is searched for; if it is not recognised, the directory itself is taken for it.
-    The directory is a local one, unless a `tree` is given.
+    With `only`, that layout alone is searched for; if it is not recognised, the directory itself is taken for it. For a
+    directory of another file system, `listing` has its paths, and `read` is its `read_head`.
     """
-    listing = _listed(directory) if tree is None else tree.listing(directory)
-    heads = _Heads(read_head if tree is None else tree.head)
-    tried = layouts() if only is None else (*(one for one in layouts() if one.cycle == "parent"), only)
+    listing = listing or _listed(directory)
+    heads = _Heads(read or read_head)
+    parents_first = sorted(layouts(), key=lambda one: one.cycle != "parent")
+    tried = parents_first if only is None else [*(one for one in parents_first if one.cycle == "parent"), only]
     found: list[FoundCycle] = []
     parents: dict[str, Parent] = {}
     taken: set[str] = set()
@@ -102,24 +98,20 @@ def survey(directory: Path, only: Layout | None = None, tree: Tree | None = None
         if _is_inside(folder, taken):
             continue
         place = directory / folder if folder else directory
-        here = marks.get(folder, {})
-        for layout in tried:
+        recognised = (
+            (layout, because)
+            for layout in tried
+            if layout.cycle != "file"
+            and (because := _recognised(layout, place, marks.get(folder, {}), heads)) is not None
+        )
+        for layout, because in recognised:
             # A directory can be both: `rank_3` that holds the files themselves.
-            if (
-                layout.cycle == "parent"
-                and folder not in parents
-                and _recognised(layout, place, here, heads) is not None
-            ):
-                parents[folder] = _parent(layout, place)
-        for layout in tried:
-            because = _recognised(layout, place, here, heads) if layout.cycle == "directory" else None
-            if because is None:
-                continue
-            if layout.nests and _is_inside(folder, nesting):
-                continue
-            found += _directory_cycles(layout, place, folder, listing, because)
-            (nesting if layout.nests else taken).add(folder)
-            break
+            if layout.cycle == "parent":
+                parents.setdefault(folder, _parent(layout, place))
+            elif not (layout.nests and _is_inside(folder, nesting)):
+                found += _directory_cycles(layout, place, folder, listing, because)
+                (nesting if layout.nests else taken).add(folder)
+                break
     found += _file_cycles(tried, directory, listing, taken, heads)
     if only is not None and not found and only.cycle == "directory":
         found = _directory_cycles(only, directory, "", listing, "you said so")
@@ -227,7 +219,7 @@ def _marks(listing: Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
         by_depth[short.count("/")].append((glob, short))
     # Most paths match none of them: one pattern for all globs saves the loop below.
     any_of = {
-        depth: re.compile("|".join(f"(?:{_without_groups(regex_of(short))})" for _, short in globs))
+        depth: re.compile("|".join(f"(?:{regex_of(short, rank=None)})" for _, short in globs))
         for depth, globs in by_depth.items()
     }
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
@@ -246,29 +238,19 @@ def _marks(listing: Listing, tried: Iterable[Layout]) -> Mapping[str, _Marks]:
     return found
 
 
-def _without_groups(pattern: str) -> str:
-    return pattern.replace("?P<rank>", "?:").replace("(?P=rank)", "[0-9]+")
-
-
 def _recognised(layout: Layout, place: Path, marks: _Marks, read_head: _ReadHead) -> str | None:
-    """Return why a directory is of a layout, in words, or None if it is not."""
-    for way in layout.recognise:
-        reasons = _holds(way, place, marks, read_head)
-        if reasons is not None:
-            return " and ".join(reasons)
-    return None
+    """Return why a directory or file is of a layout, in words, or None if it is not."""
+    reasons = (_reasons(way, place, marks, read_head) for way in layout.recognise)
+    return next((" and ".join(several) for several in reasons if several is not None), None)
 
 
-def _holds(way: Recognition, place: Path, marks: _Marks, read_head: _ReadHead) -> list[str] | None:
+def _reasons(way: Recognition, place: Path, marks: _Marks, read_head: _ReadHead) -> list[str] | None:
     reasons = []
-    if way.name is not None:
-        if not re.search(way.name, place.name):
-            return None
-        reasons.append(f"its name matches {way.name}")
-    if way.path is not None:
-        if not re.search(way.path, place.as_posix()):
-            return None
-        reasons.append(f"its path matches {way.path}")
+    for what, pattern, text in (("name", way.name, place.name), ("path", way.path, place.as_posix())):
+        if pattern is not None:
+            if not re.search(pattern, text):
+                return None
+            reasons.append(f"its {what} matches {pattern}")
     if way.contains:
         present = next((marks[glob][0] for glob in way.contains if marks.get(glob)), None)
         if present is None:
@@ -277,9 +259,8 @@ def _holds(way: Recognition, place: Path, marks: _Marks, read_head: _ReadHead) -
     if any(marks.get(glob) for glob in way.lacks):
         return None
     for glob, text in way.texts.items():
-        bearer = next(
-            (one for one in marks.get(glob, ()) if re.search(text, read_head(place / one), re.MULTILINE)), None
-        )
+        paths = (one for one in marks.get(glob, ()) if re.search(text, read_head(place / one), re.MULTILINE))
+        bearer = next(paths, None)
         if bearer is None:
             return None
         reasons.append(f"{'it' if bearer == '.' else bearer} says {text}")
@@ -307,7 +288,7 @@ def read_head(path: Path) -> str:
 
 
 class _Heads:
-    """Reads heads and remembers the unreadable files: one of them may be the trace of a rank."""
+    """Reads heads and remembers unreadable files: one of them may be the trace of a rank."""
 
     def __init__(self, read: _ReadHead) -> None:
         self._read = read
@@ -363,16 +344,9 @@ def _without_inner(cycle: FoundCycle, found: list[FoundCycle]) -> FoundCycle:
 
 
 def _with_parents(cycle: FoundCycle, directory: Path, parents: Mapping[str, Parent]) -> FoundCycle:
-    above = [parents[folder] for folder in _ancestors(cycle.place, directory) if folder in parents]
-    return dataclasses.replace(cycle, parents=tuple(above)) if above else cycle
-
-
-def _ancestors(place: Path, directory: Path) -> Iterator[str]:
-    """Yield the folder of a cycle and the folders around it, the nearest first."""
-    for parent in (place, *place.parents):
-        if not parent.is_relative_to(directory):
-            return
-        yield "" if parent == directory else parent.relative_to(directory).as_posix()
+    around = [one for one in (cycle.place, *cycle.place.parents) if one.is_relative_to(directory)]
+    folders = ["" if one == directory else one.relative_to(directory).as_posix() for one in around]
+    return dataclasses.replace(cycle, parents=tuple(parents[folder] for folder in folders if folder in parents))
 
 
 def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing, because: str) -> list[FoundCycle]:
@@ -390,12 +364,13 @@ def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing
     if layout.ranks == "one" or len(ranks) < 2:
         return [FoundCycle(layout=layout, place=place, files=tuple(files), strangers=tuple(strangers), because=because)]
     # A file without a rank belongs to all of them; it is inspected once, with the first.
+    first = ranks[0]
     return [
         FoundCycle(
             layout=layout,
             place=place,
-            files=tuple(f for f in files if f.rank == rank or (f.rank is None and rank == ranks[0])),
-            strangers=tuple(strangers) if rank == ranks[0] else (),
+            files=tuple(file for file in files if file.rank == rank or (file.rank is None and rank == first)),
+            strangers=tuple(strangers) if rank == first else (),
             because=because,
         )
         for rank in ranks
@@ -404,9 +379,7 @@ def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing
 
 def _is_inside(path: str, folders: set[str]) -> bool:
     """Whether a relative path is one of the folders, or inside one."""
-    if not folders:
-        return False
-    parts = path.split("/")
+    parts = path.split("/") if folders else []
     return "" in folders or any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
 
 
@@ -420,10 +393,8 @@ def _file_cycles(
         path = directory / relative
         for layout in of_files:
             # A file has nothing below it: the texts are searched for in the file itself.
-            reasons = next(
-                (r for way in layout.recognise if (r := _holds(way, path, {"*": ["."]}, read_head)) is not None), None
-            )
-            if reasons is not None:
+            because = _recognised(layout, path, {"*": ["."]}, read_head)
+            if because is not None:
                 file = FoundFile(slot=layout.slots[0], path=path, rank=None)
-                yield FoundCycle(layout=layout, place=path, files=(file,), because=" and ".join(reasons))
+                yield FoundCycle(layout=layout, place=path, files=(file,), because=because)
                 break

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Unreadable(Exception):
-    """A file is not what its slot says: the reader stopped at `place`; becomes finding S101, never reaches a user."""
+    """A file cannot be read further than `place`; it becomes finding S101 and never reaches a user."""
 
     def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class Unreadable(Exception):
 class Cells(Enum):
     """How the text of a cell becomes a JSON value."""
 
-    #: Unquoted text of a CSV-like file: a number where it reads as one and the schema wants one, else a string.
+    #: Unquoted text of a CSV-like file: a number if it reads as one and the schema has numbers there, else a string.
     TEXT = "text"
     #: Raw JSON, byte for byte as the file has it; a null cell is an absent key.
     JSON = "json"
@@ -42,10 +42,7 @@ _MOST_DIGITS = 4300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of an artifact: `frame` has String columns only; null means that the row has no such cell.
-
-    `place` words where row `i` lies: `file.csv:7` for line based files, `file.json $.traceEvents[7]` for JSON.
-    """
+    """Rows of an artifact: `frame` has String columns only; null means that the row has no such cell."""
 
     frame: pl.DataFrame
     cells: Cells
@@ -53,11 +50,13 @@ class Table:
     lines: Sequence[int] | None = None
     #: JSON path of the array, for JSON cells.
     path: str = "$"
+    #: The number of rows, if they are in the tables of the batch only: `frame` has the columns, but no rows.
+    streamed: int | None = None
 
     @property
     def height(self) -> int:
-        """How many rows there are."""
-        return self.frame.height
+        """The number of rows."""
+        return self.frame.height if self.streamed is None else self.streamed
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -65,40 +64,10 @@ class Table:
         return tuple(self.frame.columns)
 
     def place(self, row: int) -> str:
-        """Word the place of a row (counted from 0)."""
+        """Return the place of a row (counted from 0): `:7` for line based files, ` $.traceEvents[7]` for JSON."""
         if self.cells is Cells.JSON:
             return f" {self.path}[{row}]"
         return f":{self.lines[row] if self.lines is not None else row + 2}"
-
-
-class StreamedTable(Table):
-    """A table whose rows are in the tables of the batch only: its columns and the number of its rows."""
-
-    __slots__ = ("_columns", "_height")
-
-    def __init__(self, *, columns: tuple[str, ...], height: int) -> None:
-        for key, value in {"_columns": columns, "_height": height, "cells": Cells.TEXT, "lines": None}.items():
-            object.__setattr__(self, key, value)
-
-    def __repr__(self) -> str:
-        return f"StreamedTable(columns={self.columns!r}, height={self.height})"
-
-    @property
-    def height(self) -> int:
-        """The number of rows."""
-        found: int = object.__getattribute__(self, "_height")
-        return found
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        found: tuple[str, ...] = object.__getattribute__(self, "_columns")
-        return found
-
-    @property
-    def frame(self) -> pl.DataFrame:
-        """Raises `AttributeError`: cells are not kept, only the rows of the batch's tables."""
-        raise AttributeError("the rows of a streamed table are in the tables of the batch only")
 
 
 def json_value(text: str) -> Any:
@@ -111,7 +80,7 @@ def _whole_number(text: str) -> int | float:
 
 
 def cell_value(text: str, cells: Cells, types: frozenset[str] | None) -> Any:
-    """Return the JSON value of a cell. `types` are the JSON types its schema speaks of (None: it does not say)."""
+    """Return the JSON value of a cell. `types` are the JSON types that its schema names (None: it names none)."""
     if cells is Cells.JSON:
         return json_value(text)
     if types is None or types & _NUMERIC_TYPES:
@@ -125,31 +94,20 @@ def cell_value(text: str, cells: Cells, types: frozenset[str] | None) -> Any:
 
 def as_int64(column: pl.Series) -> pl.Series:
     """Turn the text cells of a column that has passed an integer schema into Int64; `3.0` and `1e3` are integers too."""
-    return _as_numbers(column, integer=True)
+    import polars as pl
 
-
-def as_float64(column: pl.Series) -> pl.Series:
-    """Turn the text cells of a column that has passed a number schema into Float64."""
-    return _as_numbers(column, integer=False)
+    found = column.str.strip_chars(" \t").cast(pl.Int64, strict=False)
+    odd = found.is_null().arg_true()
+    if len(odd):
+        # Beyond 64 bits there is no column type; schemas bound what is added up, so nothing is lost by the null.
+        values = [number_of(text or "") for text in column.gather(odd).to_list()]
+        found = found.scatter(odd, [None if v is None or abs(v) >= 2**63 else int(v) for v in values])
+    return found
 
 
 def in_int64(number: int) -> int:
-    """Return the nearest number that a column can be compared with; a damaged steps.json can say any time."""
+    """Return the nearest number that a column can be compared with; a damaged steps.json may have any time."""
     return max(-(2**63), min(number, 2**63 - 1))
-
-
-def _as_numbers(column: pl.Series, *, integer: bool) -> pl.Series:
-    import polars as pl
-
-    found = column.str.strip_chars(" \t").cast(pl.Int64 if integer else pl.Float64, strict=False)
-    odd = found.is_null().arg_true()
-    if len(odd):
-        values = [number_of(column[index] or "") for index in odd]
-        if integer:
-            # Beyond 64 bits there is no column type; schemas bound what is added up, so nothing is lost by the null.
-            values = [None if v is None or abs(v) >= 2**63 else int(v) for v in values]
-        found = found.scatter(odd, values if integer else [None if v is None else float(v) for v in values])
-    return found
 
 
 def number_of(text: str) -> int | float | None:
@@ -162,7 +120,7 @@ def number_of(text: str) -> int | float | None:
 
 
 def quantity(column: pl.Series) -> pl.Series:
-    """Turn text cells into Float64; what is no number (blank, N/A) becomes null."""
+    """Turn text cells into Float64; other text than a number (blank, N/A) becomes null."""
     import polars as pl
 
     found = column.cast(pl.Float64, strict=False)
@@ -188,7 +146,7 @@ def nanoseconds(column: pl.Series, decimals: int = 3) -> pl.Series:
         exact, is_plain = _moved_point(column.str.strip_chars(around), decimals)
     odd = (~is_plain | exact.is_null()).fill_null(False).arg_true()
     if len(odd):
-        # Blanks and N/A are asked once, however many there are.
+        # Each distinct text once: there may be many blanks and N/A.
         texts = column.gather(odd)
         values = {text: _nanoseconds_of(text, decimals) for text in texts.unique().to_list() if text is not None}
         exact = exact.scatter(odd, [values.get(text) for text in texts.to_list()])
@@ -208,11 +166,11 @@ def _moved_point(column: pl.Series, decimals: int) -> tuple[pl.Series, pl.Series
 
 def _nanoseconds_of(text: str, decimals: int) -> int | None:
     try:
-        told = Decimal(text.strip('" \t')).scaleb(decimals)
-        if told.is_finite() and told.adjusted() >= 19:
+        exact = Decimal(text.strip('" \t')).scaleb(decimals)
+        if exact.is_finite() and exact.adjusted() >= 19:
             # As a whole number 1e99999999 would fill the memory.
             return None
-        value = round(told)
+        value = round(exact)
     except (ArithmeticError, ValueError):
         return None
     return value if abs(value) < 2**63 else None
@@ -225,13 +183,6 @@ def unquoted(column: str) -> pl.Expr:
     # Raw JSON strings; the few with escapes are decoded properly, the rest only lose their quotes.
     return (
         pl.when(pl.col(column).str.contains("\\", literal=True))
-        .then(pl.col(column).map_elements(_decode_string, return_dtype=pl.String))
+        .then(pl.col(column).map_elements(json_value, return_dtype=pl.String))
         .otherwise(pl.col(column).str.slice(1).str.head(-1))
     )
-
-
-def _decode_string(text: str) -> str:
-    import json
-
-    value: str = json.loads(text)
-    return value

@@ -38,7 +38,7 @@ class Batch:
         self._open: Database | None = None
         self._words: dict[str, int] = {text: number for number, text in enumerate(texts)}
         self._threads: dict[Any, int] = {}
-        self._told = {"words": 0, "threads": 0}
+        self._inserted = {"words": 0, "threads": 0}
         self._rows = 0
         self._kept: set[str] = set()
         #: The tables that have rows.
@@ -83,16 +83,15 @@ class Batch:
         """Insert all waiting rows, so that queries see them."""
         if not self.filled:
             return
-        self._tell("words", self._words, lambda texts: {"text": texts})
-        self._tell("threads", self._threads, _process_and_thread)
+        self._add_codes("words", self._words, lambda texts: {"text": texts})
+        self._add_codes("threads", self._threads, _process_and_thread)
         self._database.hand_over()
 
-    def _tell(self, table: str, known: Mapping[Any, int], columns_of: Callable[[Any], dict[str, Any]]) -> None:
+    def _add_codes(self, table: str, codes: Mapping[Any, int], columns_of: Callable[[Any], dict[str, Any]]) -> None:
         # In blocks: a trace may have a million names.
-        while keys := list(islice(known, self._told[table], self._told[table] + WAITING_ROWS)):
-            first = self._told[table]
+        while keys := list(islice(codes, first := self._inserted[table], first + WAITING_ROWS)):
             self.put(table, number=np.arange(first, first + len(keys)), **columns_of(keys))
-            self._told[table] += len(keys)
+            self._inserted[table] += len(keys)
 
     def without(self, cycle: int, tables: Iterable[str] | None = None) -> None:
         """Delete the rows of a cycle, from the given tables or from all."""
@@ -188,7 +187,7 @@ def _words_of(query: str) -> frozenset[str]:
 
 
 def _process_and_thread(keys: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    return {"process": [process for process, _ in keys], "thread": [thread for _, thread in keys]}
+    return dict(zip(("process", "thread"), zip(*keys, strict=True), strict=True))
 
 
 def frame(batch: Batch, query: str) -> pl.DataFrame:

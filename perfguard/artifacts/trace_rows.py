@@ -1,4 +1,4 @@
-"""Rows of a trace: what the events of its chunks are in the tables of a batch, and what is around them."""
+"""Rows of a trace: its events and the document around them in the tables of a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from perfguard.artifacts.tables import Batch
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events, Words
 
-#: Numbers from here on are no ids, sizes or addresses: they are all taken for this one.
+#: The largest number that can be an id, a size or an address: larger ones become this one.
 BEYOND = 10**18
 #: By column: the argument it holds. Whole numbers, and texts as JSON.
 NUMBERS = {
@@ -32,21 +32,21 @@ NUMBERS = {
 }
 DIGITS = {"address": "Addr", "correlation": "correlation"}
 TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
-#: Arguments that are read though no schema names them, by kind of event (`*`: all), of a torch trace and of a trace_view.
+#: Arguments that are read although no schema names them, by kind of event (`*`: all), of a torch trace and of a trace_view.
 OF_TORCH: Mapping[str, tuple[str, ...]] = {"i": ("Addr",), "X": ("correlation",)}
 _OTHERS = ("C", "i", "I", "B", "E", "b", "e", "n", "t")
 OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.fromkeys(_OTHERS, ("*",))}
-#: Levels of CANN whose events tell of a graph, with the time at which it was loaded.
+#: Levels of CANN whose events are about a graph, with the time at which it was loaded.
 _GRAPH_LEVELS = (b'"model"', b'"node"')
-#: Letters that are shown of what a counter carries.
+#: The length to which the arguments of a counter are shown.
 _SHOWN = 80
 _LARGEST = 2**63 - 1
-#: No span ends later, whatever a damaged duration says: queries add to its end, and refuse what is beyond 64 bits.
+#: The last end of a span: longer durations are damaged, and queries fail beyond 64 bits.
 _LAST_END_NS = 92 * 10**17
-#: How many threads a trace may have, and how many names and labels of processes; a job of 1000 ranks has some thousand.
+#: The largest numbers of threads, and of names and labels of processes; a job of 1000 ranks has some thousand.
 MAX_THREADS = MAX_PROCESSES = 100_000
-#: How many different texts a trace may have: names, shapes, ids that are no numbers. Each takes some 300 bytes of memory;
-#: a real trace of 50 MB has a thousand.
+#: The largest number of different texts: names, shapes, text ids. Each takes some 300 bytes of memory; a real trace of 50 MB
+#: has a thousand.
 MAX_TEXTS = 500_000
 #: The tables that are filled.
 FILLED = ("spans", "view_spans", "instants", "flows", "others", "processes", "traces")
@@ -57,7 +57,7 @@ _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 class TraceRows:
     """Puts the events of one trace into the tables of a batch, chunk by chunk.
 
-    Of a trace_view `kind` is the argument that says what a span is; None: it is a torch trace.
+    `kind` is the argument with the kind of a span in a trace_view; None: it is a torch trace.
     """
 
     def __init__(self, batch: Batch, cycle: int, kind: str | None = None) -> None:
@@ -70,7 +70,7 @@ class TraceRows:
         self._rare: set[int] = set()
 
     def consume(self, events: Events) -> None:
-        """Add the events of the next chunk; raises `Unreadable` where they have too many threads, processes or texts."""
+        """Add the events of the next chunk. Raises `Unreadable` for too many threads, processes or texts."""
         if len(spans := events.of("X")):
             starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")
             times = {"start_ns": starts, "duration_ns": np.minimum(lasts, _LAST_END_NS - starts.clip(0))}
@@ -114,17 +114,17 @@ class TraceRows:
             odd[among] = self._rare_words(bytes(texts[place]).decode()[:_SHOWN] for place in places.tolist())
         return {"arguments": others.derived(hashed_arguments), "odd_arguments": odd}
 
-    def _add_processes(self, told: Events) -> None:
-        if not len(told):
+    def _add_processes(self, metadata: Events) -> None:
+        if not len(metadata):
             return
-        self._processes += len(told)
+        self._processes += len(metadata)
         if self._processes > MAX_PROCESSES:
             raise Unreadable(f"it names more than {MAX_PROCESSES} processes")
-        names, processes, texts = zip(*told.derived(names_of_processes), strict=True)
+        names, processes, texts = zip(*metadata.derived(names_of_processes), strict=True)
         self._batch.add(
             "processes",
             self._cycle,
-            row=told.rows,
+            row=metadata.rows,
             process=np.array([as_json(one) for one in processes], dtype=object),
             is_name=np.array([name == "process_name" for name in names], np.bool_),
             text=np.array([NULL if text is None else self._batch.word(text) for text in texts], np.int64),
@@ -152,16 +152,16 @@ class TraceRows:
         self._batch.add(table, self._cycle, **columns)
 
     def _ids(self, flows: Events) -> dict[str, Any]:
-        """Return the ids of flows: whole numbers, and texts for all that are none, or too large."""
+        """Return the ids of flows: integers, and texts for all other and too large ones."""
         numbers = flows.derived(flow_ids)
         texts = np.full(len(numbers), NULL, np.int64)
         if (others := np.flatnonzero(numbers == NULL)).size:
-            told = flows.column("id")
-            texts[others] = self._rare_words(as_json(told[place]) for place in others.tolist())
+            ids = flows.column("id")
+            texts[others] = self._rare_words(as_json(ids[place]) for place in others.tolist())
         return {"id": numbers, "id_text": texts}
 
     def _global(self, column: str, words: Words, numbers: Any, number_of: Callable[[Any], int]) -> Any:
-        """Return numbers of this trace's words as those of the batch, as int64 with `NULL` for none."""
+        """Translate numbers of this trace's words to those of the batch, as int64 with `NULL` for none."""
         known = self._numbers.get(column, _NO_WORDS)
         if (more := len(words) - len(known)) > 0:
             new = np.fromiter(map(number_of, words.since(len(known))), np.int64, count=more)
@@ -178,11 +178,11 @@ class TraceRows:
         return self._batch.thread((as_json(key[0]), as_json(key[1])))
 
     def undo(self) -> None:
-        """Let go of the rows: the trace is not what its schema says."""
+        """Delete the rows: the trace violates its schema."""
         self._batch.without(self._cycle, FILLED)
 
     def end(self, document: Mapping[str, Any], file_name: str) -> None:
-        """Add what is around the events, once all of them were seen."""
+        """Add the document around the events, after the last of them."""
         base, named = document.get("baseTimeNanoseconds"), _NAMED.search(file_name)
         self._batch.add(
             "traces",
@@ -208,29 +208,25 @@ def as_json(value: Any) -> str:
     return "null" if value is UNSET else json.dumps(value)
 
 
-# What follows is called by another process as well, which decodes half of a large trace.
+# The second process, which decodes half of a large trace, calls these functions, too.
 
 
 def integers(events: Events, key: str) -> Any:
-    """Return an argument of each event as int64: `NULL` where there is none, and ±`BEYOND` for all that are further out."""
+    """Return an argument of each event as int64: `NULL` for none, at most ±`BEYOND`."""
     values = events.arguments(key)
+    known = values if UNSET not in values else [NULL if one is UNSET else one for one in values]
     try:
-        if UNSET not in values:
-            found = np.fromiter(values, np.int64, count=len(values))
-        else:
-            found = np.fromiter((NULL if one is UNSET else one for one in values), np.int64, count=len(values))
+        found = np.fromiter(known, np.int64, count=len(known))
     except OverflowError:
-        near = (NULL if one is UNSET else max(-BEYOND, min(one, BEYOND)) for one in values)
-        found = np.fromiter(near, np.int64, count=len(values))
-    is_far = np.abs(found) > BEYOND
-    if is_far.any():
-        is_far &= found != NULL
-        found[is_far] = np.sign(found[is_far]) * BEYOND
+        near = (one if one == NULL else max(-BEYOND, min(one, BEYOND)) for one in known)
+        found = np.fromiter(near, np.int64, count=len(known))
+    is_far = (np.abs(found) > BEYOND) & (found != NULL)
+    found[is_far] = np.sign(found[is_far]) * BEYOND
     return found
 
 
 def digits(events: Events, key: str) -> Any:
-    """Return an argument that no schema names, as far as it is a whole number of up to 18 digits; else `NULL`."""
+    """Return an argument that no schema names, if it is an integer of up to 18 digits; else `NULL`."""
     from perfguard.artifacts.readers.events import as_bytes
 
     values = events.arguments(key)
@@ -242,9 +238,9 @@ _NONE = str(NULL).encode()
 
 
 def flow_ids(flows: Events) -> Any:
-    """Return the id of each end of a flow, also where it is the text of a number; `NULL` for other texts, and large numbers."""
-    told = flows.column("id")
-    return np.fromiter(map(_flow_id, told), np.int64, count=len(told))
+    """Return the id of each end of a flow, also of the text of an integer; `NULL` for other texts, and large numbers."""
+    ids = flows.column("id")
+    return np.fromiter(map(_flow_id, ids), np.int64, count=len(ids))
 
 
 def _flow_id(value: Any) -> int:
@@ -257,7 +253,7 @@ _NUMBER = re.compile(r"(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def names_of_processes(metadata: Events) -> list[tuple[str, Any, str | None]]:
-    """Return what metadata says of processes: `process_name` or `process_labels`, the process, the text where there is one."""
+    """Return of metadata events: `process_name` or `process_labels`, the process, and the text if there is one."""
     return [(event.name, event.pid, _text_of(event.name, event.args)) for event in metadata.events]
 
 
@@ -287,7 +283,7 @@ def hashed(values: Sequence[bytes]) -> Any:
 
 
 def are_odd(counters: Events) -> Any:
-    """Return which counters carry something else than numbers."""
+    """Return which counters have arguments that are not numbers."""
     arguments = counters.column("args")
     if _are_numbers(arguments):
         return np.zeros(len(arguments), np.bool_)
@@ -298,16 +294,16 @@ def are_odd(counters: Events) -> Any:
 
 
 _ONLY_NUMBERS = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
-#: What stands outside of the texts of an object whose values are numbers; `_COLON` and `_OPEN` are counted.
+#: The characters outside of the texts of an object whose values are numbers; `_COLON` and `_OPEN` are counted.
 _PLAIN = np.zeros(256, np.bool_)
 _PLAIN[np.frombuffer(b"{}:,0123456789.eE+- \t\n\r", np.uint8)] = True
 _QUOTE, _COLON, _OPEN = b'":{'
 
 
 def _are_numbers(arguments: Sequence[Any]) -> bool:
-    """Whether objects of JSON certainly hold numbers, and each at least one; False means that they have to be looked at.
+    """Whether JSON objects certainly hold numbers only, and each at least one.
 
-    Then no letter stands outside of a text (but in 1e5), no bracket opens a list or a second object, and each text is a key.
+    Then no letter is outside of a text (but in 1e5), no bracket opens a list or a second object, and each text is a key.
     """
     text = b",".join(arguments)
     if b"\\" in text or text.count(b'{"') != len(arguments):

@@ -136,7 +136,7 @@ def command(
 def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> Iterator[Callable[[Place], Visit]]:
     """Give what has the cycles of a place inspected: by the engine of that name."""
     from perfguard.artifacts.remote import RemoteTree
-    from perfguard.contract.distribution import distributed, in_parallel
+    from perfguard.contract.reduction import distributed, in_parallel
     from perfguard.engines import engine_named
 
     if name == "local" and scheduler is None:

@@ -2,7 +2,7 @@
 
 What goes in: a recording (or a foreign directory). What comes out: a `Contract`, its cycles with their artifacts read into
 columns, and every finding of families A (layout), S (schema), I (invariants) and C (capture integrity). `artifacts` turns files
-into tables, `dialects` knows what must hold of them; here the cycles of a recording are read, checked and let go.
+into tables, `dialects` has the rules for them; this package reads, checks and releases the cycles of a recording.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks: queries that return the rows that break a rule, asked of all cycles of a batch at once.
+"""Checks: queries that return the rows that break a rule, run on all cycles of a batch at once.
 
 A file of checks has queries with headers (`perfguard.dialects.headers`) that begin with `-- check:`. Keys of their own:
 

@@ -28,12 +28,12 @@ _NAMED = 8
 
 def stated(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
     """Return the conditions that the caller and the recording state."""
-    said = {"you": dict(expected.conditions), "the recording": dict(recording.conditions)}
-    if recording.fingerprint is not None:
-        said["the recording"] |= {"distributed": recording.fingerprint.world_size > 1}
-        if recording.fingerprint.mode in ("graph", "pynative"):
-            said["the recording"] |= {"graph": recording.fingerprint.mode == "graph"}
-    return said
+    recorded = dict(recording.conditions)
+    if (fingerprint := recording.fingerprint) is not None:
+        recorded["distributed"] = fingerprint.world_size > 1
+        if fingerprint.mode in ("graph", "pynative"):
+            recorded["graph"] = fingerprint.mode == "graph"
+    return {"you": dict(expected.conditions), "the recording": recorded}
 
 
 def explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Known]) -> Iterator[str]:
@@ -43,10 +43,8 @@ def explanation(found: FoundCycle, root: Path, rank: int, known: Mapping[str, Kn
     for parent in found.parents:
         yield f"{place}: in {relative(parent.place, root)} ({parent.layout.id})"
     if known:
-        said = ", ".join(
-            f"{name} {'on' if one.value else 'off'} ({one.because})" for name, one in sorted(known.items())
-        )
-        yield f"{place}: {said}"
+        states = (f"{name} {'on' if one.value else 'off'} ({one.because})" for name, one in sorted(known.items()))
+        yield f"{place}: {', '.join(states)}"
 
 
 def contradictions(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from perfguard.artifacts.readers import NO_DOCUMENT, Content
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowSchema, documents_in_cells, row_schema, unnamed_columns
 from perfguard.artifacts.table import Cells, Table
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 from perfguard.validator import Validator
 
 _LONGEST_MESSAGE = 300
@@ -80,13 +80,11 @@ def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterato
             yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
     if row.get("additionalProperties") is False:
         unknown = unnamed_columns(columns, row)
-        for name in unknown[:SHOWN_VIOLATIONS]:
-            message = f"column {shortened(name)!r} is not in the schema"
-            yield Finding(code=Code.S102, place=f"{place}:1", message=message)
-        if len(unknown) > SHOWN_VIOLATIONS:
-            more = len(unknown) - SHOWN_VIOLATIONS
-            message = f"and {more} more columns that are not in the schema"
-            yield Finding(code=Code.S102, place=f"{place}:1", message=message, more=more)
+        shown = [
+            (f"{place}:1", f"column {shortened(name)!r} is not in the schema") for name in unknown[:SHOWN_VIOLATIONS]
+        ]
+        of_kind = "columns that are not in the schema"
+        yield from violations(shown, len(unknown), f"{place}:1", code=Code.S102, of_kind=of_kind)
     if row.get("x-ordered"):
         expected = [name for name in row["properties"] if name in columns]
         present = [name for name in columns if name in row["properties"]]
@@ -107,15 +105,30 @@ def row_findings(
         row = rules_under(rules_of_row, table.frame.columns)
     compiled = RowSchema(row, rules)
     invalid = compiled.invalid_rows(table)
-    for error in compiled.errors(table, invalid[:SHOWN_VIOLATIONS]):
-        where = f"{place}{table.place(error.row)} {error.path}"
-        yield Finding(code=Code.S103, place=where, message=shortened(error.message))
-    if len(invalid) > SHOWN_VIOLATIONS:
-        more = len(invalid) - SHOWN_VIOLATIONS
-        yield Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more)
-    for error in documents_in_cells(table, row):
-        where = f"{place}{table.place(error.row)} {error.path}"
-        yield Finding(code=Code.S103, place=where, message=shortened(error.message))
+    shown = [
+        (f"{place}{table.place(error.row)} {error.path}", error.message)
+        for error in compiled.errors(table, invalid[:SHOWN_VIOLATIONS])
+    ]
+    yield from violations(shown, len(invalid), place)
+    in_cells = documents_in_cells(table, row)
+    yield from violations((f"{place}{table.place(error.row)} {error.path}", error.message) for error in in_cells)
+
+
+def violations(
+    shown: Iterable[tuple[str, str]],
+    count: int = 0,
+    place: str = "",
+    *,
+    code: Code = Code.S103,
+    severity: Severity = Severity.ERROR,
+    of_kind: str = "rows like these",
+) -> Iterator[Finding]:
+    """Yield a finding for each of the first violations (place, message), and one for the others of `count` together."""
+    for where, message in shown:
+        yield Finding(code=code, severity=severity, place=where, message=shortened(message))
+    if (more := count - SHOWN_VIOLATIONS) > 0:
+        message = f"and {more} more {of_kind}"
+        yield Finding(code=code, severity=severity, place=place, message=message, more=more)
 
 
 def rules_under(row: Mapping[str, Any], header: Sequence[str]) -> dict[str, Any]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from perfguard.artifacts.conditions import Expectation, known_conditions
 from perfguard.artifacts.readers import NO_DOCUMENT, TRACE
 from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
 from perfguard.artifacts.readers.trace import stream_trace
-from perfguard.artifacts.survey import FoundCycle
+from perfguard.artifacts.survey import FoundCycle, FoundFile, size_of
+from perfguard.artifacts.table import in_int64
+from perfguard.artifacts.table_definitions import NULL
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
-from perfguard.contract.cycle_rows import list_cycles, list_files
 from perfguard.contract.progress import Meter, Report
 from perfguard.contract.reading import read_artifacts
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
@@ -38,8 +42,6 @@ from perfguard.recording import Recording
 
 if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
-
-_Read = TypeVar("_Read")
 
 #: Errors of the machine, not of a recording: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
@@ -139,7 +141,7 @@ def inspect_cycles(tasks: Sequence[Task], options: InspectionOptions, report: Re
     with ExitStack() as stack:
         tables = stack.enter_context(batch(needed, named_texts(), size=sum(map(_size_of, tasks))))
         read = [read_cycle(task, number, tables, options, stack, report) for number, task in enumerate(tasks)]
-        _ask(tables, [one for one in read if isinstance(one, ReadCycle)], options)
+        _run_queries(tables, [one for one in read if isinstance(one, ReadCycle)], options)
         tables.close()
         # Each cycle is released once it is inspected.
         waiting = read[::-1]
@@ -155,11 +157,6 @@ def _size_of(task: Task) -> int:
     """Return the approximate unpacked size of the files of a task, in bytes."""
     is_packed = any(file.path.suffix == ".gz" for file in task.found.files)
     return task.size * (GZIP_RATIO if is_packed else 1)
-
-
-def inspect_cycle(task: Task, options: InspectionOptions, report: Report | None = None) -> Inspected:
-    """Read, check and reduce one cycle, as `inspect_cycles` does."""
-    return inspect_cycles([task], options, report)[0]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -199,7 +196,7 @@ def read_cycle(
         # Rows of a cycle that cannot be inspected would be judged as complete.
         tables.without(number)
         return unread
-    list_files(tables, number, task.found.files, read)
+    _list_files(tables, number, task.found.files, read)
     return _known(task, number, read, broken)
 
 
@@ -230,7 +227,7 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
     return ReadCycle(task=task, number=number, cycle=cycle, findings=findings, notes=notes)
 
 
-def _ask(tables: Batch, read: Sequence[ReadCycle], options: InspectionOptions) -> None:
+def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOptions) -> None:
     """Run the queries on the tables: derived tables, checks, metrics and users' checks."""
     by_number = derive(tables, read)
     cycles = {number: one.cycle for number, one in by_number.items()}
@@ -245,9 +242,8 @@ def _ask(tables: Batch, read: Sequence[ReadCycle], options: InspectionOptions) -
 
         tables.keep_all()
         every = {one.number: one for one in read}
-        for number, finding in broken_own_rules(
-            options.checks, tables, {number: one.cycle for number, one in every.items()}
-        ):
+        own = broken_own_rules(options.checks, tables, {number: one.cycle for number, one in every.items()})
+        for number, finding in own:
             every[number].findings.append(finding)
 
 
@@ -257,34 +253,35 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     `recordings` names the recording of each cycle; the default is the name of its directory.
     """
     names = recordings or [one.task.recording.directory.name for one in read]
-    list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
+    _list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
     for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        _attach(by_number, DIALECTS[by_number[number].cycle.layout.id].slot, {number: work})
+        one = by_number[number]
+        one.cycle = _with_work(one.cycle, DIALECTS[one.cycle.layout.id].slot, work)
     for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
         by_number[number].cycle = replace(by_number[number].cycle, executions=found)
     for slot, totals in TOTALS.items():
-        if numbers := [number for number, one in by_number.items() if slot in one.cycle.artifacts]:
-            _attach(by_number, slot, totals(tables, numbers))
+        numbers = [number for number, one in by_number.items() if slot in one.cycle.artifacts]
+        for number, work in totals(tables, numbers).items() if numbers else ():
+            by_number[number].cycle = _with_work(by_number[number].cycle, slot, work)
     return by_number
 
 
-def _attach(read: Mapping[int, ReadCycle], slot: str, works: Mapping[int, Any]) -> None:
-    """Attach the derived values of a slot to its artifacts."""
-    for number, work in works.items():
-        cycle = read[number].cycle
-        old = cycle.artifacts[slot]
-        new = replace(old, content=replace(old.content, work=work))
-        files = tuple(new if one is old else one for one in cycle.files)
-        read[number].cycle = replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
+def _with_work(cycle: Cycle, slot: str, work: Any) -> Cycle:
+    """Return a cycle with the derived values of a slot in its artifact."""
+    old = cycle.artifacts[slot]
+    new = replace(old, content=replace(old.content, work=work))
+    files = tuple(new if one is old else one for one in cycle.files)
+    return replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
 
 
 def _unreadable(task: Task, error: OSError) -> Inspected:
     if error.errno in _OF_THE_MACHINE:
         raise error
     # The file was removed after its directory was listed, or the disk has an error.
-    return unreadable_cycle(task, f"it cannot be read: {_reason(error)}")
+    file = f" ({Path(error.filename).name})" if error.filename else ""
+    return unreadable_cycle(task, f"it cannot be read: {error.strerror or error}{file}")
 
 
 def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
@@ -292,7 +289,10 @@ def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
 
     task, recording = one.task, one.task.recording
     try:
-        cycle = _with_executions(one.cycle)
+        cycle = one.cycle
+        if (executions := executions_of(cycle)) is not None:
+            shapes, memory = shapes_of(cycle, executions), memory_of(cycle, executions)
+            cycle = replace(cycle, executions=executions, shapes=shapes, memory=memory)
         wrong = [*check_cycle(cycle)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:
@@ -308,19 +308,6 @@ def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
         notes=tuple(one.notes) if options.notes else (),
         cycle=cycle if options.cycle else None,
     )
-
-
-def _with_executions(cycle: Cycle) -> Cycle:
-    """Return a cycle with its executions, their shapes, and memory."""
-    executions = executions_of(cycle)
-    if executions is None:
-        return cycle
-    shapes = shapes_of(cycle, executions)
-    return replace(cycle, executions=executions, shapes=shapes, memory=memory_of(cycle, executions))
-
-
-def _reason(error: OSError) -> str:
-    return f"{error.strerror or error}" + (f" ({Path(error.filename).name})" if error.filename else "")
 
 
 def unreadable_cycle(task: Task, message: str) -> Inspected:
@@ -354,3 +341,49 @@ def rank_of(found: FoundCycle, artifacts: Mapping[str, Artifact], recording: Rec
             return rank
     above = next((parent.rank for parent in found.parents if parent.rank is not None), None)
     return above if above is not None else recording.rank or 0
+
+
+def _list_cycles(tables: Batch, recordings: Sequence[str], cycles: Mapping[int, Cycle], roots: Sequence[Path]) -> None:
+    """Add cycles to their table, each with the name and the directory of its recording."""
+    several = cycles.values()
+    places = [relative(one.place, root) or one.place.name for one, root in zip(several, roots, strict=True)]
+    tables.put(
+        "cycles",
+        cycle=_integers([*cycles]),
+        recording=_texts(recordings),
+        rank=_integers([one.rank for one in several]),
+        layout=_texts([one.layout.id for one in several]),
+        place=_texts(places),
+        requested_steps=_integers([one.requested.active for one in several]),
+        recorded_steps=_integers([len(one.requested.steps) or None for one in several]),
+    )
+    for number, cycle in cycles.items():
+        numbers = cycle.requested.numbers
+        tables.add("requested_numbers", number, name=_texts([*numbers]), number=_integers([*numbers.values()]))
+
+
+def _list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Sequence[Artifact]) -> None:
+    """Add the files of a cycle to their table."""
+    of_slot = Counter[str]()
+    numbers = {}
+    for one in read:
+        numbers[one.path] = of_slot[one.slot.name]
+        of_slot[one.slot.name] += 1
+    tables.add(
+        "files",
+        number,
+        slot=_texts([one.slot.name for one in files]),
+        file=_integers([numbers.get(one.path) for one in files]),
+        name=_texts([one.path.name for one in files]),
+        rank=_integers([one.rank for one in files]),
+        bytes=_integers([size_of(one.path) for one in files]),
+    )
+
+
+def _texts(several: Sequence[str]) -> np.ndarray[Any, np.dtype[np.object_]]:
+    # A file name may be invalid UTF-8.
+    return np.array([one.encode("utf-8", "backslashreplace").decode() for one in several], dtype=object)
+
+
+def _integers(several: Sequence[int | None]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array([NULL if one is None else in_int64(one) for one in several], np.int64)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from perfguard.artifacts import table_definitions
 from perfguard.artifacts.document_rows import table_meanings
 from perfguard.artifacts.layout import layouts
-from perfguard.artifacts.readable import MEANINGS, Readable, make_readable
+from perfguard.artifacts.readable import Readable, make_readable
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
 from perfguard.contract.inspection import Inspected, InspectionOptions, ReadCycle, Task, derive, read_cycle
 from perfguard.contract.progress import Progress
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 #: The artifacts that `derive` needs after their rows are in tables; all others are released.
 _NEEDED = ("trace", "trace_view", "kernel_details")
-_VIEW = re.compile(r"((?:^-- .*\n)*)^create view (?:fill_)?(\w+) as", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +88,4 @@ def meanings() -> dict[str, str]:
         for inner, about in table_meanings(version).items()
     }
     views = "\n".join(all_definitions().views.values())
-    comments = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _VIEW.findall(views)}
-    of_views = {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in comments.items()}
-    return {**of_files, **of_parts, **MEANINGS, **of_views}
+    return {**of_files, **of_parts, **table_definitions.meanings(), **table_definitions.meanings(views)}

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.kernel_rows import KernelRows
-from perfguard.artifacts.layout import Layout
 from perfguard.artifacts.readers import OPAQUE, READERS, TRACE, Content, csv_stream
 from perfguard.artifacts.readers.trace import Streamed
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
-from perfguard.artifacts.slot_rows import TableRows, add_tables, rows_of
+from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
 from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
-from perfguard.artifacts.table import Cells, StreamedTable, Table, Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
-from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, shortened
+from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, violations
 from perfguard.contract.progress import Meter
 from perfguard.dialects.cycle import Artifact
 from perfguard.dialects.queries import DIALECTS
@@ -30,16 +29,18 @@ if TYPE_CHECKING:
     from perfguard.artifacts.readers.event_schema import EventSchema
     from perfguard.artifacts.tables import Batch
 
-#: Reads a trace (`stream_trace`), told how.
+#: `stream_trace`, bound to a second process and to progress.
 Stream = Callable[..., Streamed]
+#: A version of a schema, the content of a file that conforms to it, and the findings.
+_Attempt = tuple[str | None, Content | None, list[Finding]]
 
 
 def read_artifacts(
     found: FoundCycle, root: Path, stream: Stream, meter: Meter, tables: Batch, number: int
 ) -> tuple[list[Artifact], list[Finding]]:
-    """Read the files of a cycle; return the artifacts, and what is wrong with the others.
+    """Read the files of a cycle; return the artifacts, and the findings about the other files.
 
-    Rows that queries are asked of go into `tables`, under the cycle's number.
+    Rows that queries need go into `tables`, under the cycle's number.
     """
     artifacts: list[Artifact] = []
     findings: list[Finding] = []
@@ -47,209 +48,205 @@ def read_artifacts(
     taken: dict[str, FoundFile] = {}
     count: Counter[str] = Counter()
     for file in found.files:
-        place = relative(file.path, root)
-        if file.rank is not None and file.rank != ranks[0]:
-            message = f"it is of rank {file.rank}, the files beside it of rank {ranks[0]}: one cycle has one rank"
+        place, name = relative(file.path, root), file.slot.name
+        if message := _refusal(file, ranks, taken.get(name)):
             findings.append(Finding(code=Code.A105, place=place, message=message))
             continue
-        if file.slot.is_single and file.slot.name in taken:
-            other = taken[file.slot.name].path.name
-            message = f"a second file in the slot of {other}: one cycle has one rank"
-            findings.append(Finding(code=Code.A105, place=place, message=message))
-            continue
-        taken[file.slot.name] = file
+        taken[name] = file
         if file.slot.format == OPAQUE:
             continue
-        count[file.slot.name] += 1
-        if count[file.slot.name] > MAX_FILES_OF_SLOT:
-            if count[file.slot.name] == MAX_FILES_OF_SLOT + 1:
+        count[name] += 1
+        if count[name] > MAX_FILES_OF_SLOT:
+            if count[name] == MAX_FILES_OF_SLOT + 1:
                 message = f"more than {MAX_FILES_OF_SLOT} files like this: the rest was not read"
                 findings.append(Finding(code=Code.A108, place=place, message=message))
             continue
         meter.begin(size_of(file.path))
-        to = _Target(tables=tables, cycle=number, file=sum(one.slot is file.slot for one in artifacts))
-        artifact, broken = _read(file, found.layout, place, partial(stream, report=meter.report), to)
+        artifact, broken = _read(
+            _File(
+                found=file,
+                layout=found.layout.id,
+                place=place,
+                stream=partial(stream, report=meter.report),
+                tables=tables,
+                cycle=number,
+                number=sum(one.slot is file.slot for one in artifacts),
+            )
+        )
         findings += broken
         if artifact is not None:
             artifacts.append(artifact)
     return artifacts, findings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
-    """Where the rows of a file go: the tables of the batch, the number of its cycle, and its own among those of its slot."""
+def _refusal(file: FoundFile, ranks: Sequence[int], other: FoundFile | None) -> str:
+    """Return why a file cannot be of the same cycle as the files before it, or an empty text."""
+    if file.rank is not None and file.rank != ranks[0]:
+        return f"it is of rank {file.rank}, the files beside it of rank {ranks[0]}: one cycle has one rank"
+    if file.slot.is_single and other is not None:
+        return f"a second file in the slot of {other.path.name}: one cycle has one rank"
+    return ""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file to read, and where its rows go: under the number of its cycle, and its own among those of its slot."""
+
+    found: FoundFile
+    layout: str
+    place: str
+    stream: Stream
     tables: Batch
     cycle: int
-    file: int
+    number: int
 
-    def rows_of(self, file: FoundFile, version: str | None) -> list[TableRows]:
-        """Return what takes the rows of a CSV."""
-        if file.slot.name == "kernel_details":
-            return [KernelRows(self.tables, self.cycle)]
-        return rows_of(self.tables, self.cycle, self.file, file.slot.name, version)
+    def unreadable(self, error: Unreadable) -> Finding:
+        """Return the finding for an error of a reader."""
+        return Finding(code=Code.S101, place=self.place + error.place, message=error.message)
+
+    def short_rows(self, rows: Sequence[tuple[int, str]], count: int) -> Iterator[Finding]:
+        """Yield findings about rows that were left out because cells are missing."""
+        left_out = "it is left out; this version's own readers pad it"
+        shown = ((f"{self.place}:{line}", f"{message}: {left_out}") for line, message in rows[:SHOWN_VIOLATIONS])
+        return violations(shown, count, self.place, code=Code.S101, severity=Severity.WARNING)
 
 
-def _read(
-    file: FoundFile, layout: Layout, place: str, stream: Stream, to: _Target
-) -> tuple[Artifact | None, list[Finding]]:
+def _read(file: _File) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
-    if file.slot.format == "csv":
-        return _read_table(file, place, to)
+    slot = file.found.slot
+    is_csv = slot.format == "csv"
     best: tuple[tuple[int, int], list[Finding]] | None = None
-    for version in file.slot.schemas or (None,):
-        content, findings = _read_version(file, layout, version, place, stream, to)
+    for version, content, findings in _table_attempts(file) if is_csv else _attempts(file):
         if content is not None:
-            # What breaks its schema is not joined with anything: columns may be missing, numbers may be none.
-            short = list(_short_row_findings(content.short_rows, len(content.short_rows), place))
-            if version is not None:
-                add_tables(to.tables, to.cycle, to.file, file, version, content)
-            if content.table is not None and file.slot.format == TRACE:
-                # Its rows are in the tables.
-                content = Content(
-                    document=content.document, events_path=content.table.path, events=content.table.height
-                )
-            return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), short
-        misfit = (sum(finding.code is not Code.S103 for finding in findings), len(findings))
-        if best is None or misfit < best[0]:
-            best = (misfit, findings)
+            artifact = Artifact(slot=slot, path=file.found.path, content=content, place=file.place, schema=version)
+            return artifact, findings
+        worst = 0 if is_csv else sum(finding.code is not Code.S103 for finding in findings)
+        if best is None or (worst, len(findings)) < best[0]:
+            best = ((worst, len(findings)), findings)
     assert best is not None
     return None, best[1]
 
 
-def _read_table(file: FoundFile, place: str, to: _Target) -> tuple[Artifact | None, list[Finding]]:
-    """Let a table go by, once for each version of its schema that its header fits, or for those it fits best."""
+def _attempts(file: _File) -> Iterator[_Attempt]:
+    for version in file.found.slot.schemas or (None,):
+        content, findings = _read_version(file, version)
+        if content is not None:
+            # A file that violates its schema is not in any table: columns may be missing, or not be numbers.
+            findings = [*file.short_rows(content.short_rows, len(content.short_rows))]
+            if version is not None:
+                add_tables(file.tables, file.cycle, file.number, file.found, version, content)
+            if content.table is not None and file.found.slot.format == TRACE:
+                # Its rows are in the tables.
+                path, height = content.table.path, content.table.height
+                content = Content(document=content.document, events_path=path, events=height)
+        yield version, content, findings
+
+
+def _table_attempts(file: _File) -> Iterator[_Attempt]:
+    """Stream a CSV file, once for each version of its schema that its header fits, or fits best."""
     import polars as pl
 
     try:
-        header = csv_stream.read_header(file.path)
+        header = csv_stream.read_header(file.found.path)
     except Unreadable as error:
-        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
+        yield None, None, [file.unreadable(error)]
+        return
     empty = Table(frame=pl.DataFrame(schema=dict.fromkeys(header, pl.String)), cells=Cells.TEXT)
     headers = {
-        version: list(header_findings(empty, row_schema(schema(version)), place)) if version else []
-        for version in file.slot.schemas or (None,)
+        version: list(header_findings(empty, row_schema(schema(version)), file.place)) if version else []
+        for version in file.found.slot.schemas or (None,)
     }
     least = min(map(len, headers.values()))
-    best: list[Finding] | None = None
     for version, broken in headers.items():
         if len(broken) > least:
             continue
         if any("is missing" in finding.message for finding in broken):
-            found = broken
-        else:
-            rows = to.rows_of(file, version)
-            content, found = _passed(file, schema(version) if version else {}, header, place, broken, rows)
-            if content is not None:
-                return Artifact(slot=file.slot, path=file.path, content=content, place=place, schema=version), found
+            yield version, None, broken
+            continue
+        rows = rows_of(file.tables, file.cycle, file.number, file.found.slot.name, version)
+        content, findings = _stream_table(file, schema(version) if version else {}, empty, broken, rows)
+        if content is None:
             for one in rows:
                 one.undo()
-        if best is None or len(found) < len(best):
-            best = found
-    assert best is not None
-    return None, best
+        yield version, content, findings
 
 
-def _passed(
-    file: FoundFile,
+def _stream_table(
+    file: _File,
     rules: Mapping[str, Any],
-    header: Sequence[str],
-    place: str,
+    empty: Table,
     broken: Sequence[Finding],
-    rows: Sequence[TableRows],
+    rows: Sequence[SlotRows | KernelRows],
 ) -> tuple[Content | None, list[Finding]]:
     """Read the rows of a table into `rows`, the tables of the batch."""
-    row = rules_under(row_schema(rules), header) if rules else {}
+    row = rules_under(row_schema(rules), empty.columns) if rules else {}
 
     def consume(block: csv_stream.Rows) -> None:
         for one in rows:
             one.consume(block)
 
-    wanted = [name for name in header if any(one.wants(name) for one in rows)]
-    found = csv_stream.stream_csv(file.path, row, rules, wanted, consume)
-    short = [*_short_row_findings(found.short_rows, found.short, place)]
-    findings = [
-        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
-        for line, error in found.errors
-    ]
-    if (more := found.broken - SHOWN_VIOLATIONS) > 0:
-        findings.append(Finding(code=Code.S103, place=place, message=f"and {more} more rows like these", more=more))
-    findings += [
-        Finding(code=Code.S103, place=f"{place}:{line} {error.path}", message=shortened(error.message))
-        for line, error in found.documents
-    ]
-    if (error := found.unreadable) is not None:
-        # Told last: what comes before it in the file is told as well.
-        return None, [*findings, Finding(code=Code.S101, place=place + error.place, message=error.message)]
+    columns = [name for name in empty.columns if any(one.reads(name) for one in rows)]
+    found = csv_stream.stream_csv(file.found.path, row, rules, columns, consume)
+    errors, in_cells = (
+        [(f"{file.place}:{line} {error.path}", error.message) for line, error in several]
+        for several in (found.errors, found.documents)
+    )
+    findings = [*violations(errors, found.broken, file.place), *violations(in_cells)]
+    if found.unreadable is not None:
+        # The last finding: the others are about lines before it.
+        return None, [*findings, file.unreadable(found.unreadable)]
     if broken or findings:
         return None, [*broken, *findings]
-    return Content(table=StreamedTable(columns=tuple(header), height=found.rows)), short
+    return Content(table=replace(empty, streamed=found.rows)), [*file.short_rows(found.short_rows, found.short)]
 
 
-def _short_row_findings(rows: Sequence[tuple[int, str]], count: int, place: str) -> Iterator[Finding]:
-    for line, message in rows[:SHOWN_VIOLATIONS]:
-        message = f"{message}: it is left out; this version's own readers pad it"
-        yield Finding(code=Code.S101, severity=Severity.WARNING, place=f"{place}:{line}", message=message)
-    if (more := count - SHOWN_VIOLATIONS) > 0:
-        message = f"and {more} more rows like these"
-        yield Finding(code=Code.S101, severity=Severity.WARNING, place=place, message=message, more=more)
-
-
-def _read_version(
-    file: FoundFile, layout: Layout, version: str | None, place: str, stream: Stream, to: _Target
-) -> tuple[Content | None, list[Finding]]:
-    """Return what a file holds, or None with the findings that say how it breaks this version of its schema."""
+def _read_version(file: _File, version: str | None) -> tuple[Content | None, list[Finding]]:
+    """Return the content of a file, or None with the findings about how it violates this version of its schema."""
     rules = schema(version) if version else {}
-    dialect = DIALECTS.get(layout.id)
-    if version and dialect is not None and file.slot.name == dialect.slot:
-        rows = TraceRows(to.tables, to.cycle, dialect.kind)
-        return _streamed(file, _event_schema(version, layout.id), rules, place, stream, rows)
+    slot, dialect = file.found.slot, DIALECTS.get(file.layout)
+    if version and dialect is not None and slot.name == dialect.slot:
+        rows = TraceRows(file.tables, file.cycle, dialect.kind)
+        return _stream_trace(file, _event_schema(version, file.layout), rules, rows)
     try:
-        content = READERS[file.slot.format](file.path, rules)
-        findings = list(content_findings(content, rules, place))
+        content = READERS[slot.format](file.found.path, rules)
+        findings = list(content_findings(content, rules, file.place))
     except Unreadable as error:
-        return None, [Finding(code=Code.S101, place=place + error.place, message=error.message)]
+        return None, [file.unreadable(error)]
     except RecursionError:
-        return None, [Finding(code=Code.S101, place=place, message="its JSON is nested too deeply to be read")]
+        return None, [file.unreadable(Unreadable("its JSON is nested too deeply to be read"))]
     return (None if findings else content), findings
 
 
 @cache
 def _event_schema(version: str, layout: str) -> EventSchema:
-    """Compile a schema of traces with what tables hold beside it; once, however many ranks there are."""
+    """Compile a schema of traces and the columns of tables; once, however many ranks there are."""
     from perfguard.artifacts.readers.event_schema import compiled
 
     rules = schema(version)
     return compiled(row_schema(rules), rules, DIALECTS[layout].arguments)
 
 
-def _streamed(
-    file: FoundFile, schema: EventSchema, rules: Mapping[str, Any], place: str, stream: Stream, rows: TraceRows
+def _stream_trace(
+    file: _File, schema: EventSchema, rules: Mapping[str, Any], rows: TraceRows
 ) -> tuple[Content | None, list[Finding]]:
-    """Let a trace go by: its events go into the tables."""
-    found = stream(file.path, schema, rows.consume)
-    findings = []
-    for error in found.errors:
-        where = f"{place} {found.path}[{error.row}] {error.path}"
-        findings.append(Finding(code=Code.S103, place=where, message=shortened(error.message)))
-    if (more := found.broken - SHOWN_VIOLATIONS) > 0:
-        message = f"and {more} more rows like these"
-        findings.append(Finding(code=Code.S103, place=place, message=message, more=more))
+    """Read the events of a trace into `rows`, the tables of the batch."""
+    found = file.stream(file.found.path, schema, rows.consume)
+    errors = [(f"{file.place} {found.path}[{error.row}] {error.path}", error.message) for error in found.errors]
+    findings = [*violations(errors, found.broken, file.place)]
+    content = None
     if found.unreadable is not None:
-        message = found.unreadable.message
-        findings.append(Finding(code=Code.S101, place=place + found.unreadable.place, message=message))
-        rows.undo()
-        return None, findings
-    content = Content(
-        document=found.document,
-        events_path=found.path,
-        events=found.rows,
-        digest=found.digest,
-        event_schema=schema,
-    )
-    findings += document_findings(content, rules, place)
+        findings.append(file.unreadable(found.unreadable))
+    else:
+        content = Content(
+            document=found.document,
+            events_path=found.path,
+            events=found.rows,
+            digest=found.digest,
+            event_schema=schema,
+        )
+        findings += document_findings(content, rules, file.place)
     if findings:
         rows.undo()
-    else:
-        rows.end(found.document, file.path.name)
-    return (None if findings else content), findings
+        return None, findings
+    rows.end(found.document, file.found.path.name)
+    return content, []

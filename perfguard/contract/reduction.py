@@ -1,7 +1,7 @@
 """Reduction: inspect a recording cycle by cycle, in this process or in others, and combine the results.
 
 `inspect` keeps every cycle with its artifacts; `reduce` keeps an extract of each cycle, so that memory does not grow with the
-number of ranks. Both return results in the order of the survey.
+number of ranks. Both return results in the order of the survey. `distributed` inspects cycles with the workers of an engine.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from perfguard.contract.inspection import (
     InspectionOptions,
     Measure,
     Task,
-    inspect_cycle,
     inspect_cycles,
     rank_of,
+    unreadable_cycle,
 )
 from perfguard.contract.progress import Meter, Progress
 from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.extract import Extract, Sharing
+from perfguard.engines import Engine, engine_named
 from perfguard.findings import Code, Finding
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
 from perfguard.window import Phase
@@ -80,7 +81,7 @@ def reduce(
 def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> list[Task]:
     """Return a task for each cycle of a recording."""
     inspection = _Inspection(recording, Expectation(), None, tree)
-    return inspection.tasks(survey(inspection.directory, None, tree).cycles)
+    return inspection.tasks(inspection.survey().cycles)
 
 
 #: The largest size of a batch in bytes and in cycles: small ranks share a batch, a large rank has its own.
@@ -117,6 +118,72 @@ def one_by_one(
         meter.end()
 
 
+#: The number of parts for each worker, so that all workers end at about the same time.
+_PARTS = 8
+#: Rough CPU seconds of an inspection: for each cycle, and for each byte. They decide only whether processes are started.
+_CYCLE_S = 0.05
+_BYTE_S = 1 / 40e6
+#: The CPU seconds of work for which a process is worth starting: loading its modules takes most of one second.
+_WORTH_S = 4.0
+
+
+def _inspect_batch(options: InspectionOptions, tasks: Sequence[Task]) -> list[Inspected]:
+    return inspect_cycles(tasks, options)
+
+
+def distributed(
+    tasks: Sequence[Task], options: InspectionOptions, *, engine: Engine, progress: Progress | None = None
+) -> Iterator[Inspected]:
+    """Inspect cycles with an engine, and yield the results in their order.
+
+    A cycle whose worker died twice, the second time while it ran this cycle alone, becomes a finding.
+    """
+    from perfguard.engines.spread import spread
+
+    def report(batch: Sequence[Task]) -> None:
+        if progress is not None:
+            progress.report(sum(task.size for task in batch))
+
+    if progress is not None:
+        progress.begin(sum(task.size for task in tasks))
+    # The other CPUs work on other cycles.
+    work = partial(_inspect_batch, replace(options, processes=1))
+    yield from spread(work, batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=report)
+
+
+def in_parallel(
+    tasks: Sequence[Task], options: InspectionOptions, *, jobs: int | None = None, progress: Progress | None = None
+) -> Iterator[Inspected]:
+    """Inspect cycles in processes of this machine, or in this process if others are not worth starting.
+
+    `jobs` is the number of processes; by default it follows from the usable CPUs and the amount of work.
+    """
+    processes = min(jobs or worthwhile_jobs(tasks), len(tasks))
+    if processes <= 1:
+        yield from one_by_one(tasks, replace(options, processes=jobs), progress)
+        return
+    engine = engine_named("local", processes, None)
+    yield from distributed(tasks, options, engine=engine, progress=progress)
+
+
+def worthwhile_jobs(tasks: Sequence[Task]) -> int:
+    """Return the number of processes that are worth starting for these cycles."""
+    seconds = sum(_CYCLE_S + _BYTE_S * task.size for task in tasks)
+    if len(tasks) < 2 or seconds < 2 * _WORTH_S:
+        return 1
+    from perfguard.engines.local import usable_cpus
+
+    return min(usable_cpus(), int(seconds / _WORTH_S))
+
+
+def _lost(task: Task) -> Inspected:
+    return unreadable_cycle(
+        task,
+        "the process that inspected it died twice, the second time on this cycle alone: it was killed, or there was not "
+        "enough memory",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Inspection:
     recording: Recording
@@ -132,13 +199,19 @@ class _Inspection:
             return self.recording.profiler_directory
         return inside
 
+    def survey(self) -> Survey:
+        """Find the cycles."""
+        if self.tree is None:
+            return survey(self.directory, self.only)
+        return survey(self.directory, self.only, listing=self.tree.listing(self.directory), read=self.tree.head)
+
     def run(self, options: InspectionOptions, visit: Visit) -> Contract:
         """Survey, visit, reduce."""
         from perfguard.dialects.invariants import check_recording
 
         recording, expected = self.recording, self.expected
         directory = self.directory
-        found = survey(directory, self.only, self.tree)
+        found = self.survey()
         findings: list[Finding] = list(found.findings)
         # A recording that did not complete has its own finding.
         is_explained = recording.ending not in (None, Ending.COMPLETE)
@@ -216,7 +289,7 @@ class _Inspection:
             counts[rank] += one.extract.is_window
             requested = self._requested(task.found, rank, index)
             if requested != task.requested:
-                one = inspect_cycle(replace(task, rank=rank, index=index, requested=requested), options)
+                (one,) = inspect_cycles([replace(task, rank=rank, index=index, requested=requested)], options)
             elif one.cycle is not None and one.cycle.index != index:
                 one = replace(one, cycle=replace(one.cycle, index=index))
             yield one
@@ -288,5 +361,5 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
 def _unmet_numbers(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:
     """Yield a finding if numbers are expected but the file that has them is missing."""
     if expected.numbers and not any(extract.layout == "summary" for extract in extracts):
-        said = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
-        yield Finding(code=Code.A110, place="summary", message=f"{said} is expected, but there is no summary file")
+        numbers = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
+        yield Finding(code=Code.A110, place="summary", message=f"{numbers} is expected, but there is no summary file")

@@ -15,7 +15,6 @@ from perfguard.artifacts.conditions import (
     CONDITIONS,
     Expectation,
     Known,
-    check_names,
     contradicted,
     evaluate,
     expectation,
@@ -249,7 +248,7 @@ def test_you_go_before_the_recording_and_both_before_the_files(you, recording, s
     assert found == ({} if winner is None else {"memory": (values[winner], winner)})
 
 
-def test_what_is_said_counts_where_the_layout_names_no_source():
+def test_what_is_stated_counts_where_the_layout_names_no_source():
     assert known({}, said={"you": {"graph": True}}) == {"graph": (True, "you")}
 
 
@@ -316,33 +315,6 @@ def test_an_expression_may_have_blanks_and_parentheses(expression, parts):
     assert parts_of(expression) == parts
 
 
-@pytest.mark.parametrize(
-    ("required", "conditions", "unknown"),
-    [
-        ("always", {}, []),
-        ("graph & !memory", {"text": ()}, []),
-        ("grahp", {}, ["grahp"]),
-        ("graph | memory", {}, ["graph | memory"]),
-        ("optional", {"memroy": ()}, ["memroy"]),
-    ],
-)
-def test_a_condition_that_does_not_exist_is_named(required, conditions, unknown):
-    slot = Slot(name="x", path="x", format="csv", required=required)
-    layout = Layout(
-        id="a",
-        title="",
-        source="",
-        order=1,
-        cycle="directory",
-        ranks="one",
-        nests=False,
-        recognise=(),
-        conditions=conditions,
-        slots=(slot,),
-    )
-    assert check_names(layout) == unknown
-
-
 def test_every_condition_is_spoken_of_by_a_layout():
     spoken = {name for one in layouts() for name in one.conditions}
     for one in layouts():
@@ -362,7 +334,7 @@ def test_every_condition_is_spoken_of_by_a_layout():
         ("memory", False, Known(True, "a file"), "no-memory"),
         ("memory", True, Known(True, "a file"), None),
         ("memory", True, None, None),
-        ("memory", True, Known(False, "a file is there", is_said=False), None),
+        ("memory", True, Known(False, "a file is there", is_stated=False), None),
         ("distributed", True, Known(False, "a file"), None),
         ("distributed", False, Known(True, "a file"), "no-distributed"),
     ],

@@ -18,11 +18,11 @@ from perfguard.artifacts.readers import Content, comma, csv_stream
 from perfguard.artifacts.readers.csv_stream import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.survey import survey
-from perfguard.artifacts.table import StreamedTable, Unreadable
+from perfguard.artifacts.table import Unreadable
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Contract, inspect
 from perfguard.contract.conformity import row_findings, rules_under
-from perfguard.contract.reading import _read, _Target
+from perfguard.contract.reading import _File, _read
 from perfguard.findings import Code, Finding, Severity
 from perfguard.measure import measure
 from perfguard.recording import read_recording
@@ -391,7 +391,7 @@ def test_cells_are_in_tables_only_whatever_the_size(tmp_path, streaming):
     for found in both(tmp_path, streaming):
         tables = [one.content.table for one in found.cycles[0].files if one.slot.format == "csv"]
         assert len(tables) == 10
-        assert all(isinstance(one, StreamedTable) for one in tables)
+        assert all(one.streamed is not None for one in tables)
 
 
 def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp_path, streaming):
@@ -401,7 +401,8 @@ def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp
     text = file.path.read_text().replace("HF32 Eligible", "HF64 Eligible", 1)
     file.path.write_text(text)
     with batch() as tables:
-        artifact, found = _read(file, cycle.layout, "x", lambda count: None, _Target(tables=tables, cycle=0, file=0))
+        here = {"layout": cycle.layout.id, "place": "x", "stream": lambda count: None}
+        artifact, found = _read(_File(found=file, tables=tables, cycle=0, number=0, **here))
     assert artifact is None
     assert any("HF64 Eligible" in one.message for one in found)
     assert {one.code for one in found} == {Code.S102}

@@ -11,8 +11,8 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import reduce
-from perfguard.contract.distribution import in_parallel
 from perfguard.contract.own_checks import own_checks
+from perfguard.contract.reduction import in_parallel
 from perfguard.errors import UsageError
 from perfguard.findings import Finding, OwnCode, Severity
 from perfguard.gate import check, examine

@@ -17,9 +17,8 @@ import pytest
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.survey import FoundCycle
 from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
-from perfguard.contract.distribution import distributed, in_parallel, worthwhile_jobs
 from perfguard.contract.inspection import Task
-from perfguard.contract.reduction import batches
+from perfguard.contract.reduction import batches, distributed, in_parallel, worthwhile_jobs
 from perfguard.dialects.cycle import Requested
 from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine

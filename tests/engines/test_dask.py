@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from perfguard.contract import reduce
-from perfguard.contract.distribution import distributed
+from perfguard.contract.reduction import distributed
 from perfguard.engines import engine_named
 from perfguard.engines.spread import spread
 from perfguard.errors import UsageError

@@ -19,8 +19,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from perfguard.artifacts.layout import Layout
-from perfguard.artifacts.survey import FoundFile
 from perfguard.contract import Contract, inspect, reading
 from perfguard.documents import schema
 from perfguard.findings import Severity
@@ -131,14 +129,15 @@ def _begin(found: list[Subject], plan: Plan) -> None:
     # the same when it is the very same: a hard link to the subject's own.
     read = reading._read_version
 
-    def remembering(file: FoundFile, layout: Layout, version: str | None, *how: Any) -> Any:
-        facts = file.path.stat() if file.path.is_file() else None
+    def remembering(file: reading._File, version: str | None) -> Any:
+        path = file.found.path
+        facts = path.stat() if path.is_file() else None
         if facts is None or facts.st_nlink < 2:
-            return read(file, layout, version, *how)
-        place = how[0]
-        key = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size, version, layout.id, place, file.slot.name)
+            return read(file, version)
+        identity = (facts.st_dev, facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        key = (*identity, version, file.layout, file.place, file.found.slot.name)
         if key not in _read_before:
-            content, findings = read(file, layout, version, *how)
+            content, findings = read(file, version)
             if content is not None and content.event_schema is not None:
                 # What went into tables is told once.
                 return content, findings

@@ -9,7 +9,6 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
-from perfguard.artifacts.table import StreamedTable
 from perfguard.dialects.executions import calls_by
 from perfguard.dialects.extract import cycle_fact
 from perfguard.dialects.invariants import recording_invariant
@@ -149,7 +148,7 @@ def times_seen(cycle: Cycle) -> tuple[tuple[str, str, bytes], ...]:
         if artifact.content.digest:
             # It went by in chunks; the same file again does so too.
             found.append((slot, artifact.place, artifact.content.digest))
-        elif isinstance(artifact.content.table, StreamedTable):
+        elif artifact.content.table is not None and artifact.content.table.streamed is not None:
             # Of streamed kernels the sums, and the first and last start of each name [ns], are known.
             if cycle.executions is not None and cycle.executions.groups.height:
                 found.append((slot, artifact.place, _digest(cycle.executions.groups)))

@@ -196,7 +196,7 @@ def _streamed(path: Path, schema_name: str, rows: Any = None) -> dict[str, Any]:
     rules = _rules(schema_name)
     work_begins()
     header = read_header(path)
-    wanted = [name for name in header if rows is not None and rows.wants(name)]
+    wanted = [name for name in header if rows is not None and rows.reads(name)]
     consume = rows.consume if rows is not None else lambda block: None
     found = stream_csv(path, rules_under(row_schema(rules), header), rules, wanted, consume)
     assert found.unreadable is None, found.unreadable

@@ -17,7 +17,7 @@ from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content, csv_stream
 from perfguard.artifacts.slot_rows import SlotRows
-from perfguard.artifacts.table import StreamedTable
+from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.table_definitions import TABLES
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.contract.checks import broken_rules
@@ -39,7 +39,7 @@ def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]]
     (path := place / "kernel_details.csv").write_text(out.getvalue(), newline="")
     with batch(definitions(frozenset({"pt-npu"})), named_texts()) as tables:
         reader = KernelRows(tables, 4)
-        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.wants(name)], reader.consume)
+        csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.reads(name)], reader.consume)
         for number, (start, end) in (edges or {}).items():
             _mark(tables, number, start, end)
         return kernels_by_cycle(tables, [4])[4]
@@ -202,7 +202,7 @@ def broken(place: Path, rows: list[str], tasks: list[str] | None = None) -> list
             if lines:
                 (path := place / f"{slot}.csv").write_text("\n".join(line.replace("|", ",") for line in [*lines, ""]))
                 csv_stream.stream_csv(path, {}, {}, lines[0].split("|"), readers[slot].consume)
-                table = StreamedTable(columns=tuple(lines[0].split("|")), height=1)
+                table = Table(frame=pl.DataFrame(schema=lines[0].split("|")), cells=Cells.TEXT, streamed=1)
                 artifacts[slot] = Artifact(slot=slots[slot], path=path, content=Content(table=table), place=slot)
         cycle = Cycle(layout=layout, place=place, rank=0, index=0, artifacts=artifacts, requested=Requested())
         kernels_by_cycle(tables, [0])

@@ -1,0 +1,104 @@
+-- The tables that readers fill. `cycle` is the first column of those with rows of a cycle, `row` refers to the file. Names,
+-- categories, shapes and other texts are integers, their numbers in `words`. The first sentence above a table is what
+-- `perfguard sql DIR --tables` says of it.
+
+-- Texts that other tables refer to by number: names, categories, arguments as JSON.
+create table words (number integer, text varchar);
+
+-- Process and thread as JSON.
+create table threads (number integer, process varchar, thread varchar);
+
+-- What torch traces say around their events. One row a trace.
+create table traces (
+    cycle integer, base_ns bigint, named_ns bigint, profile_memory integer, record_shapes integer
+);
+
+-- Events of torch traces with a start and a duration (X).
+create table spans (
+    cycle integer, row bigint, name integer, category integer, thread integer, start_ns bigint, duration_ns bigint,
+    correlation bigint, input_shapes integer, input_types integer, event_index bigint, external_id bigint
+);
+
+-- Spans of the host and of devices with their self times and parents (parent is a row of spans). Computed once, because a
+-- self-join of 2.5 million spans takes longer. `last_step`: the last step that began before the span; `left_ns`: from the
+-- start of the span until its parent ends; `outlives_ns`: by how much the span ends after its parent.
+create table nesting (
+    cycle integer, row bigint, name integer, category integer, thread integer, start_ns bigint, duration_ns bigint,
+    correlation bigint, input_shapes integer, input_types integer,
+    last_step bigint, self_ns bigint, parent bigint, left_ns bigint, outlives_ns bigint
+);
+
+-- Events of torch traces at one time (i), such as allocations.
+create table instants (
+    cycle integer, row bigint, name integer, category integer, thread integer, time_ns bigint, event_index bigint,
+    bytes bigint, total_bytes bigint, reserved_bytes bigint, device_type bigint, device_number bigint, address bigint,
+    input_shapes integer
+);
+
+-- Events of trace_views with a start and a duration (X). `kind`: the argument with the kind of the event, as JSON; `of_graph`:
+-- the event is about a graph, with the time at which the graph was loaded.
+create table view_spans (
+    cycle integer, row bigint, name integer, category integer, thread integer, start_ns bigint, duration_ns bigint,
+    kind integer, of_graph boolean
+);
+
+-- Events of other kinds, such as counters. `arguments`: a hash of their arguments; `odd_arguments`: the arguments of a counter
+-- that are not numbers, as JSON.
+create table others (
+    cycle integer, row bigint, phase integer, name integer, thread integer, time_ns bigint, arguments bigint,
+    odd_arguments integer
+);
+
+-- Names and labels of the processes of traces. `process` is JSON; `is_name` is false for labels.
+create table processes (cycle integer, row bigint, process varchar, is_name boolean, text integer);
+
+-- Ends of arrows between spans (s, t, f). `id` is an integer; of a text, `id_text` is its number.
+create table flows (
+    cycle integer, row bigint, is_start boolean, name integer, category integer, thread integer, time_ns bigint,
+    id bigint, id_text integer
+);
+
+-- Kernels on devices: the lines of kernel_details.csv. `row` is the line. `step` is the number in `step_text`, which is null
+-- if the file has no such column; `print`: a hash of all cells.
+create table kernels (
+    cycle integer, row bigint, device integer, step bigint, step_text integer, name integer, type integer, core integer,
+    stream bigint, task bigint, shapes integer, start_ns bigint, duration_ns bigint, wait_ns bigint, print bigint
+);
+
+-- What the kernels of a type and a name are executions of.
+create table kernel_operators (type integer, name integer, operator varchar, is_collective boolean);
+
+-- How busy units of a device were during kernels. `counter` is the column of the file; `part_us` and `whole_us`: the times of
+-- the unit and of all units together, if the file has them.
+create table kernel_counters (
+    cycle integer, row bigint, counter integer, value double, part_us double, whole_us double, duration_ns bigint
+);
+
+-- Tables that the schemas of databases name, whether they are there, and how many rows they have. `file` is the file name.
+create table database_tables (cycle integer, file varchar, name varchar, is_there boolean, rows bigint);
+
+-- Steps of the window: step counts from 0, number is the profiler's own. `thread` is the one that marks them.
+create table steps (
+    cycle integer, step integer, number bigint, thread integer, start_ns bigint, end_ns bigint
+);
+
+-- Executions of operators, with the steps they ran in. `step` is null outside of steps; `counts` is false for work launched
+-- before the first step.
+create table executions (
+    cycle integer, row bigint, name integer, step integer, start_ns bigint, duration_ns bigint, self_ns bigint,
+    counts boolean, is_collective boolean, input_shapes integer, input_types integer
+);
+
+-- Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested.
+-- `requested_steps`: by the schedule or the caller; `recorded_steps`: seen by the recording. Null where unknown.
+create table cycles (
+    cycle integer, recording varchar, rank bigint, layout varchar, place varchar, requested_steps bigint,
+    recorded_steps bigint
+);
+
+-- What else the caller says was set up, such as collect_freq (--expect).
+create table requested_numbers (cycle integer, name varchar, number bigint);
+
+-- Files of the cycles with the rank in their names and their sizes; file is null where one was not read. `file` is the number
+-- among the files of the slot.
+create table files (cycle integer, slot varchar, file integer, name varchar, rank bigint, bytes bigint);
