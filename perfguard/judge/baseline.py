@@ -106,11 +106,12 @@ _DEVICES = {
 def traits_of(contract: Contract) -> dict[str, Any]:
     """Return backend, device, mode and number of ranks, as far as known."""
     extracts = contract.extracts
-    known: dict[str, Any] = {"ranks": len({extract.rank for extract in extracts}) or None}
+    known: dict[str, Any] = {}
     for name, find in (("backend", _backend), ("device", _device), ("mode", _mode)):
         # The value that all cycles with a value have in common.
         values = {value for extract in extracts if (value := find(extract)) is not None}
         known[name] = values.pop() if len(values) == 1 else None
+    known["ranks"] = len({extract.rank for extract in extracts}) or None
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -60,6 +60,12 @@ def a_cycle(
     )
 
 
+def a_summary(document: dict[str, Any], *, rank: int = 0, index: int = 0) -> Cycle:
+    """A rank of MindSpore 2.0 with its floating point operations."""
+    one = artifact("flops_summary", Content(document=document), "flops_summary.2.0")
+    return a_cycle(one, rank=rank, index=index, layout="ms-2.0")
+
+
 def measured(*cycles: Cycle) -> dict[str, dict[str, Any]]:
     """Return metric -> subject -> value, or samples where there are such."""
     with batch(all_definitions(), named_texts()) as tables:
@@ -274,14 +280,12 @@ def test_a_rank_that_did_nothing_leaves_no_ratio():
 
 
 def test_subjects_are_named_by_rank_where_there_are_several():
-    cycles = [a_cycle(artifact("flops_summary", Content(document={"FLOPs": rank + 1.0})), rank=rank) for rank in (0, 3)]
+    cycles = [a_summary({"FLOPs": rank + 1.0}, rank=rank) for rank in (0, 3)]
     assert measured(*cycles)["flops"] == {"rank0:FLOPs": 1.0, "rank3:FLOPs": 4.0}
 
 
 def test_several_cycles_of_a_rank_are_samples_of_a_timed_metric():
-    cycles = [
-        a_cycle(artifact("flops_summary", Content(document={"FLOPs": index + 1.0})), index=index) for index in (0, 1)
-    ]
+    cycles = [a_summary({"FLOPs": index + 1.0}, index=index) for index in (0, 1)]
     assert measured(*cycles)["flops"] == {"FLOPs": [1.0, 2.0]}
 
 
@@ -326,10 +330,7 @@ def test_utilisation_is_a_fraction_named_by_the_unit_and_weighted_by_the_kernels
 
 def test_every_number_of_the_flops_is_a_subject():
     document = {"FLOPs": 3.5, "FLOPS": 7, "name": "x", "ok": True}
-    assert measured(a_cycle(artifact("flops_summary", Content(document=document))))["flops"] == {
-        "FLOPS": 7,
-        "FLOPs": 3.5,
-    }
+    assert measured(a_summary(document))["flops"] == {"FLOPS": 7, "FLOPs": 3.5}
 
 
 @pytest.mark.parametrize(("executions", "factor"), [(None, 1.0), (kernels(0, 5), 1.0)])
