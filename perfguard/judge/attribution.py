@@ -7,7 +7,8 @@ idle gaps, the residual) count as noise, and so does a change that is not signif
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from perfguard import thresholds
@@ -42,21 +43,8 @@ class Unattributed:
     part_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """The part of one operator in the change, over all its entries; an empty subject is communication."""
-
-    subject: str
-    #: The cause of its largest entry.
-    cause: Cause
-    change_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
-    """The operators that caused a change, the largest first, without negligible ones."""
-
-    shares: tuple[Share, ...]
+#: The operators that caused a change, the largest first, without negligible ones: an entry each, with the cause of its largest.
+Attribution = tuple[Entry, ...]
 
 
 def attribution_of(verdict: Verdict) -> Attribution | Unattributed | None:
@@ -88,22 +76,18 @@ def attribution(ledger: Ledger, *, step_ns: int) -> Attribution | Unattributed:
         opposite = -1 if part in (Cause.PROFILER, Cause.OVERLAP) else 1
         part_ns = opposite * largest.change_ns if largest else 0
         return Unattributed(doubt=Doubt.OUTWEIGHED, step_ns=step_ns, part=part, part_ns=part_ns)
-    shares = [share for share in _shares(operators) if sign * share.change_ns > 0]
+    shares = [share for share in _by_operator(operators) if sign * share.change_ns > 0]
     shares.sort(key=lambda share: (-abs(share.change_ns), share.subject))
     least_ns = thresholds.NEGLIGIBLE_PART * abs(shares[0].change_ns)
-    return Attribution(shares=tuple(share for share in shares if abs(share.change_ns) >= least_ns))
+    return tuple(share for share in shares if abs(share.change_ns) >= least_ns)
 
 
-def _shares(entries: list[Entry]) -> list[Share]:
-    """Return the sum of the entries of every operator: more calls and slower calls are one cause."""
+def _by_operator(entries: list[Entry]) -> Iterator[Entry]:
+    """Yield the sum of the entries of every operator: more calls and slower calls are one cause."""
     by_subject: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_subject[entry.subject].append(entry)
-    return [
-        Share(
-            subject=subject,
-            cause=max(group, key=lambda entry: abs(entry.change_ns)).cause,
-            change_ns=sum(entry.change_ns for entry in group),
-        )
-        for subject, group in by_subject.items()
-    ]
+    for group in by_subject.values():
+        largest = max(group, key=lambda entry: abs(entry.change_ns))
+        base_ns, current_ns = (sum(getattr(entry, side) for entry in group) for side in ("base_ns", "current_ns"))
+        yield replace(largest, base_ns=base_ns, current_ns=current_ns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
+from perfguard.judge.attribution import Doubt, Unattributed, attribution_of
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import show, signed_ms, signed_us
 from perfguard.judge.verdict import Verdict
@@ -78,7 +78,7 @@ def full_ledger_lines(verdict: Verdict) -> list[str]:
 
 def short_ledger_lines(verdict: Verdict) -> list[str]:
     """Return the largest parts of the ledger if they name a cause; empty for noise."""
-    if verdict.ledger is None or not isinstance(attribution_of(verdict), Attribution):
+    if verdict.ledger is None or not isinstance(attribution_of(verdict), tuple):
         return []
     return ledger_lines(verdict.ledger, most=_LINES)
 

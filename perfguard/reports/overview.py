@@ -11,9 +11,9 @@ from operator import eq
 
 from perfguard import thresholds
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
-from perfguard.judge.attribution import Attribution, Doubt, Share, Unattributed, attribution_of
+from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
-from perfguard.judge.ledger import Cause
+from perfguard.judge.ledger import Cause, Entry
 from perfguard.judge.quantities import change_text, listed, quantity, signed_ms
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of, without_details
@@ -279,7 +279,7 @@ def where_text(verdict: Verdict) -> str:
         return ""
     step, found = step_time_of(verdict), attribution_of(verdict)
     is_slower = step is not None and (step.change or 0) > 0
-    if is_slower and isinstance(found, Attribution):
+    if is_slower and isinstance(found, tuple):
         return _where_the_time_went(verdict, found)
     failed = _failed(verdict)
     # With a rule of the user, an operator that runs less often can fail too.
@@ -317,7 +317,7 @@ def _calls(one: Comparison) -> str:
 
 def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
     assert verdict.ledger is not None
-    first, *others = found.shares
+    first, *others = found
     of_the_whole = ", more than the whole change, because other parts shrank"
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
@@ -337,11 +337,11 @@ def _calls_of(verdict: Verdict, operator: str) -> str:
     return _calls(found) if found is not None and found.reference != found.current else ""
 
 
-def _share_name(share: Share) -> str:
+def _share_name(share: Entry) -> str:
     return printable(share.subject) or "communication"
 
 
-def _shapes(verdict: Verdict, share: Share) -> str:
+def _shapes(verdict: Verdict, share: Entry) -> str:
     """Return an old shape of an operator and the most similar new one."""
     found = next((c for c in verdict.comparisons if c.metric == "operator_shapes" and c.subject == share.subject), None)
     if found is None or not isinstance(found.reference, dict) or not isinstance(found.current, dict):

@@ -42,7 +42,7 @@ def figures_of(verdict: Verdict) -> list[Figure]:
         return [one for one in [_steps(verdict)] if one is not None]
     cause = attribution_of(verdict)
     found = [
-        _waterfall(verdict.ledger, cause, verdict) if verdict.ledger and isinstance(cause, Attribution) else None,
+        _waterfall(verdict.ledger, cause, verdict) if verdict.ledger and isinstance(cause, tuple) else None,
         distribution(verdict),
         cost(verdict),
         _memory(verdict),
@@ -59,7 +59,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
     """Draw the baseline's step, the change by each operator that explains the time, all other parts, and the step now."""
     if not (ledger.base_ns or ledger.current_ns):
         return None
-    own = found.shares[:_PARTS]
+    own = found[:_PARTS]
     parts = [(one.subject or "communication", one.change_ns) for one in own]
     parts.append(("all other parts", ledger.change_ns - sum(change_ns for _, change_ns in parts)))
     base_us, now_us = ledger.base_ns / 1e3, ledger.current_ns / 1e3

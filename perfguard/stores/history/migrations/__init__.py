@@ -1,7 +1,7 @@
 """Migrations of a history: Alembic's revisions, run from code inside the transaction that opens it; there is no alembic.ini.
 
-To change a table: change `tables`, write a revision in `versions`, and name it in `tables.REVISION`. A test compares the result
-of the revisions with the tables.
+A new history gets the tables of `tables` and the newest revision, an older one the revisions that it lacks. To change a table:
+change `tables`, write a revision in `versions`, and name it in `tables.REVISION`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.errors import StoreError
-from perfguard.stores.history.tables import VERSION_TABLE
+from perfguard.stores.history.tables import METADATA, VERSION_TABLE
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -19,7 +19,7 @@ _REVISIONS = Path(__file__).parent
 
 
 def upgrade(connection: Connection, *, place: str, revisions: Path = _REVISIONS) -> None:
-    """Run the revisions that a history lacks, in the transaction of `connection`.
+    """Create the tables, or run the revisions that a history lacks, in the transaction of `connection`.
 
     The caller holds the lock against other writers, and commits. Raises `StoreError` for an unknown revision.
     """
@@ -32,10 +32,14 @@ def upgrade(connection: Connection, *, place: str, revisions: Path = _REVISIONS)
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     now = context.get_current_revision()
     names = [one.revision for one in known]
-    if now is not None and now not in names:
+    if now is None:
+        METADATA.create_all(connection)
+        context.stamp(scripts, names[-1])
+        return
+    if now not in names:
         raise StoreError(newer(place, now))
     with Operations.context(context):
-        for one in known[names.index(now) + 1 if now is not None else 0 :]:
+        for one in known[names.index(now) + 1 :]:
             one.module.upgrade()
             context.stamp(scripts, one.revision)
 
