@@ -133,7 +133,7 @@ def block_cells(
         return {f"{moment} Total {kind}(MB)": size / MEGABYTE for kind, size in sizes.items()}
 
     for one, at_start, at_end in block_totals(output.rank):
-        name = one.operator.type if output.version else one.operator.kind.torch
+        name = one.operator.type if output.version else one.operator.torch
         cells: dict[str, object] = dict.fromkeys(_OPERATOR_MEMORY.split(","), blank)
         cells |= {"Name": name, "Size(KB)": one.size / 1024, "Allocation Time(us)": time(one.start_ns)}
         cells |= {"Stream Ptr": STREAM_POINTER, "Device Type": f"NPU:{output.number}"}
@@ -220,7 +220,7 @@ def task_time(output: Output) -> bytes:
     rows = []
     for one in output.rank.kernels:
         times = (us(one.duration_ns), tabbed_microseconds(one.start_ns), tabbed_microseconds(one.end_ns))
-        rows.append((one.name, one.operator.kind.core, COMPUTE_STREAM, one.task, *times))
+        rows.append((one.name, one.operator.core, COMPUTE_STREAM, one.task, *times))
     header = "kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)"
     return cann_csv(header, rows, device=output.number)
 

@@ -165,7 +165,7 @@ def _kernel_cells(output: Output) -> Iterator[tuple[Kernel | Collective, dict[st
             "Name": f"{operator.full_name}/{name}" if output.version else name,
             "Type": operator.type if output.level else "N/A",
             "OP State": "dynamic" if output.level else "N/A",
-            "Accelerator Core": operator.kind.core,
+            "Accelerator Core": operator.core,
             "Mix Block Dim": 0,
             "Mix Block Num": 0,
             "HF32 Eligible": "YES" if operator.is_cube else "NO",
@@ -199,7 +199,7 @@ def copied_csv(output: Output, header: str, rows: Sequence[Row], *, device: int 
 def op_statistic(output: Output) -> bytes:
     """Write op_statistic.csv: kernels by type and core, the longest first; collective operations are not in it."""
     kernels = output.rank.kernels
-    groups = grouped(kernels, lambda one: (one.operator.type, one.operator.kind.core))
+    groups = grouped(kernels, lambda one: (one.operator.type, one.operator.core))
     times = [(*key, [one.duration_ns for one in ones]) for key, ones in groups.items()]
     whole = sum(one.duration_ns for one in kernels)
     is_new = output.version or output.variant == "device-id"

@@ -64,12 +64,6 @@ def draw(*, seed: int, ranks: int, steps: int, operators: int, cycles: int = 1, 
     )
 
 
-def of_rank(truth: Truth, number: int) -> Truth:
-    """Return the part of a run that one rank wrote; the world size stays that of the whole run."""
-    cycles = tuple(tuple(rank for rank in cycle if rank.number == number) for cycle in truth.cycles)
-    return replace(truth, cycles=cycles)
-
-
 def over_network(truth: Truth) -> Truth:
     """Return the same run on devices of different machines: a network (RDMA) takes the place of HCCS."""
 
@@ -112,13 +106,12 @@ def _operators(random: Random, count: int) -> tuple[Operator, ...]:
     numbers: dict[str, int] = {}
     found = []
     for i in range(count):
-        kind = KINDS[i % len(KINDS)]
-        number = numbers.get(kind.type, 0)
-        numbers[kind.type] = number + 1
+        letters, kind, scope, torch, core, backward = KINDS[i % len(KINDS)]
+        numbers[kind] = number = numbers.get(kind, -1) + 1
         rows, columns = random.choice((2, 16, 32)), random.choice((2, 10, 64, 128))
         shapes: dict[str, Shape | None] = {"m": (rows, columns), "v": (columns,), "s": (), "n": None}
-        inputs = tuple(shapes[letter] for letter in kind.inputs)
-        found.append(Operator(kind=kind, number=number, inputs=inputs, output=(rows, columns)))
+        inputs = tuple(shapes[letter] for letter in letters)
+        found.append(Operator(kind, scope, torch, core, backward, number, inputs, (rows, columns)))
     return tuple(found)
 
 

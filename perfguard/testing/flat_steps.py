@@ -282,7 +282,7 @@ def _flops_by_scope(truth: Truth) -> bytes:
     links: dict[tuple[str, str], float] = {}
     depth = 0
     for operator in truth.operators:
-        top, *scopes = operator.kind.scope.split("/")
+        top, *scopes = operator.scope.split("/")
         path = ["Total", top, *(f"{scope}({top})" for scope in scopes if scope != "Default")]
         depth = max(depth, len(path) - 1)
         for outer, inner in pairwise(path):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
-from perfguard.testing.formats import Files, Row, below, lines_bytes
+from perfguard.testing.formats import Files, Row, lines_bytes
 from perfguard.testing.truth import Operator, Output, Rank, Shape, Truth, memory_totals
 
 #: Passes of the compiler, in their order.
@@ -64,7 +64,7 @@ def graph_files(output: Output) -> Files:
         files[f"ms_output_{name}.pb"] = random.randbytes(128)
     if with_drawings:
         files[f"trace_code_graph_{counter + 2:04d}"] = _graph(truth, "trace_code")
-    return below(output.rank_folder, files)
+    return files
 
 
 def _graph(truth: Truth, name: str) -> bytes:
@@ -76,7 +76,7 @@ def _graph(truth: Truth, name: str) -> bytes:
         lines += [
             f"  %{number}(equiv{operator.name}) = {operator.type}({before}) {{instance name: {operator.type.lower()}}}",
             f"      : (<Tensor[Float32], {shape}>) -> (<Tensor[Float32], {shape}>)",
-            f"      # Scope: ({operator.kind.scope})",
+            f"      # Scope: ({operator.scope})",
         ]
     last = len(truth.operators) - 1
     shape = _shape(truth.operators[-1].output)
@@ -96,8 +96,8 @@ def _drawing(truth: Truth, name: str) -> bytes:
 
 
 def memory_tracker(output: Output) -> Files:
-    """Write the files of the memory tracker of one rank, in a folder of its own if there are several."""
-    return below(output.rank_folder, tracker_files(output, blocks=output.on["npu"]))
+    """Write the files of the memory tracker of one rank."""
+    return tracker_files(output, blocks=output.on["npu"])
 
 
 def tracker_files(output: Output, *, blocks: bool) -> Files:

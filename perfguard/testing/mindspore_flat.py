@@ -45,7 +45,7 @@ from perfguard.testing.formats import (
 )
 from perfguard.testing.graphs import tracker_files
 from perfguard.testing.mindspore_cpu import memory_file, operator_files, profiler_info
-from perfguard.testing.truth import Operator, Output, Rank, Runs, Shape, grouped
+from perfguard.testing.truth import Kernel, Operator, Output, Rank, Runs, Shape, grouped
 
 
 def directory(output: Output) -> Files:
@@ -110,10 +110,10 @@ def _device_tables(output: Output) -> Files:
     unit = 1000 if output.since_2_1 else 1_000_000
     time = {"1.3": "execution_time", "1.9": "execution_time", "2.3": "task_time"}.get(output.version, "total_time")
     header = ["full_kernel_name" if output.names_kernels else "full_op_name", "execution_time", "execution_frequency"]
-    detail: list[Row] = [(one.name, one.mean_ns / unit, len(one.kernels)) for one in runs]
+    detail: list[Row] = [(one.name, one.mean_ns / unit, len(one.runs)) for one in runs]
     if output.since_2_1:
         header = [header[0], "task_duration", "execution_frequency", "task_type"]
-        detail = [(*row, one.operator.kind.core) for row, one in zip(detail, runs, strict=True)]
+        detail = [(*row, one.operator.core) for row, one in zip(detail, runs, strict=True)]
     elif output.before_2_0:
         header, detail = header[:2], [row[:2] for row in detail]
     return {
@@ -126,7 +126,7 @@ def _device_tables(output: Output) -> Files:
     }
 
 
-def _by_type(runs: Iterable[Runs], *, once: bool) -> dict[str, tuple[float, int]]:
+def _by_type(runs: Iterable[Runs[Kernel]], *, once: bool) -> dict[str, tuple[float, int]]:
     """Return time in nanoseconds and number of runs of each type.
 
     `once`: mean time and number of operators, because 1.x counts an operator once, however often it ran.
@@ -134,7 +134,7 @@ def _by_type(runs: Iterable[Runs], *, once: bool) -> dict[str, tuple[float, int]
     return {
         kind: (sum(one.mean_ns for one in ones), len(ones))
         if once
-        else (sum(one.total_ns for one in ones), sum(len(one.kernels) for one in ones))
+        else (sum(one.total_ns for one in ones), sum(len(one.runs) for one in ones))
         for kind, ones in grouped(runs, lambda one: one.operator.type).items()
     }
 
@@ -179,8 +179,8 @@ def _framework(output: Output) -> bytes:
         operator, name = one.operator, one.name
         names = (name, name, operator.name) if output.names_kernels else (name, operator.name)
         info = json.dumps(_operator_info(operator, capital=output.since_2_1))
-        last = (1, operator.kind.core) if output.version == "2.1" else end
-        rows.append((one.kernels[0].task, STREAM, 32, *names, operator.type, operator.subgraph, info, *last))
+        last = (1, operator.core) if output.version == "2.1" else end
+        rows.append((one.runs[0].task, STREAM, 32, *names, operator.type, operator.subgraph, info, *last))
     return csv_bytes(header, rows)
 
 
@@ -253,7 +253,7 @@ def _compute_times(rank: Rank, *, counts: bool) -> bytes:
         f"------------  ---------------  ---------{' ---------------' if counts else ''}",
     ]
     for one in rank.runs():
-        times = f" {len(one.kernels)}" if counts else ""
+        times = f" {len(one.runs)}" if counts else ""
         lines.append(f"{one.name} {one.mean_ns / 1_000_000}  {STREAM}{times}")
     lines.append(f"total op  {sum(one.mean_ns / 1_000_000 for one in rank.runs())} 0")
     return lines_bytes(lines)
@@ -343,7 +343,7 @@ def _dynamic_shapes(output: Output) -> bytes:
     means: dict[str, object] = {}
     for kind, ones in grouped(output.rank.runs(), lambda one: one.operator.type).items():
         entries = []
-        times_of = [[kernel.duration_ns / 1_000_000 for kernel in one.kernels] for one in ones]
+        times_of = [[kernel.duration_ns / 1_000_000 for kernel in one.runs] for one in ones]
         for one, times in zip(ones, times_of, strict=True):
             info = json.dumps(_operator_info(one.operator, capital=output.since_2_1)).replace('"', "")
             shapes = [f"{info},{output.truth.graph}"] * len(times)
@@ -379,7 +379,7 @@ def _parallel_strategy(output: Output) -> bytes:
     attributes = [{"name": "gen_strategy", "value": strategy}]
     nodes = []
     for number, one in enumerate(output.truth.operators, start=1):
-        node = {"name": str(number), "opType": one.type, "scope": one.kind.scope, "attribute": attributes}
+        node = {"name": str(number), "opType": one.type, "scope": one.scope, "attribute": attributes}
         nodes.append({**node, "fullName": one.full_name, "instanceName": ""})
     devices = [{"dim": [{"size": str(number)} for number in range(world)]}]
     config = {"rankId": output.number, "stageId": 0, "parallelType": "data_parallel", "stageDevices": devices}
