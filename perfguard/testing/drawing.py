@@ -247,28 +247,14 @@ def _pipeline(random: Random, batches: int) -> Pipeline:
         return tuple(random.randrange(40) for _ in range(samples))
 
     chain = [("BatchOp", 2, queue()), ("MapOp", 4, queue()), ("ShuffleOp", 1, None), ("GeneratorOp", 1, queue())]
-    stages = tuple(
-        Stage(
-            number=number,
-            type=kind,
-            workers=workers,
-            parent=number - 1 if number else None,
-            children=(number + 1,) if number + 1 < len(chain) else (),
-            length=length,
-            sizes=sizes,
-            system_percent=percent(),
-            user_percent=percent(),
-        )
-        for number, (kind, workers, sizes) in enumerate(chain)
-    )
+    stages = tuple(Stage(kind, workers, sizes, percent(), percent()) for kind, workers, sizes in chain)
     at = random.randrange(10**6, 10**7)
     delivered = []
     for number in range(1, batches + 1):
         pull, push = random.randrange(1, 20), random.randrange(3)
-        total = pull + push
-        at += total + random.randrange(4)
+        at += pull + push + random.randrange(4)
         queued = random.randrange(length + 1)
-        delivered.append(Batch(number=number, pipeline_ms=pull, push_ms=push, total_ms=total, queued=queued, at_ms=at))
+        delivered.append(Batch(number, pull, push, pull + push, queued, at))
     total = random.randrange(2**23, 2**25)
     resident = random.randrange(2**18, 2**20)
     sampled = delivered[0].at_ms

@@ -234,23 +234,17 @@ def memory_totals(allocations: Iterable[Allocation]) -> Iterator[tuple[int, Allo
         yield at, block, total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One operator of the data pipeline. `sizes` is None where it has no output queue."""
+class Stage(NamedTuple):
+    """One operator of the data pipeline, fed by the next one. `sizes` are those of its output queue, None without one."""
 
-    number: int
     type: str
     workers: int
-    parent: int | None
-    children: tuple[int, ...]
-    length: int
     sizes: tuple[int, ...] | None
     system_percent: tuple[int, ...]
     user_percent: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """One batch the data pipeline delivered; times in milliseconds, `at_ms` on the monotonic clock."""
 
     number: int
