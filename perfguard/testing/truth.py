@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Generic, NamedTuple, TypeVar
 
-from perfguard.testing.formats import stamp
+from perfguard.testing.formats import columns, stamp
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -371,10 +371,9 @@ class Output:
         """Whether it is MindSpore 1.x."""
         return self.version.startswith("1.")
 
-    @property
-    def names_kernels(self) -> bool:
-        """Whether columns of the flat files name kernels, not operators."""
-        return self.version == "2.3" or self.variant == "kernel-names"
+    def columns(self, table: str) -> str:
+        """Return the header of a table in this variant, this version, or this major version."""
+        return columns(table, self.variant, self.version, self.version.partition(".")[0])
 
     def random(self, purpose: str) -> Random:
         """Return a source of arbitrary content, the same for the same rank and cycle."""
