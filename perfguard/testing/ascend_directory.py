@@ -193,7 +193,7 @@ def _dataset(output: Output) -> bytes:
     rows = [
         (f"Pipeline{stage.type.removesuffix('Op')}", "WorkerEntry", len(batches), mean, "") for stage in pipeline.stages
     ]
-    return csv_bytes("Operation,Stage,Occurrences,Avg. time (us),Custom Info", rows)
+    return csv_bytes(output.columns("dataset"), rows)
 
 
 def _data_preprocess(output: Output) -> bytes:
@@ -203,8 +203,7 @@ def _data_preprocess(output: Output) -> bytes:
         task = compute + copy
         times = map(us, (compute, copy, task, dispatch, task + dispatch))
         rows.append([tabbed_microseconds(step.start_ns), "GetNext", *times, 3, number])
-    header = "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us)"
-    return operators.cann_csv(f"{header},Stream ID,Task ID", rows, device=output.number)
+    return operators.cann_csv(output, "data_preprocess", rows)
 
 
 # --- the directory of all ranks
@@ -222,9 +221,7 @@ def cluster_files(output: Output) -> Files:
     if on["db"]:
         files["cluster_analysis.db"] = cluster_database(rows)
     if on["text"]:
-        header = "Step,Type,Index,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble"
-        table = csv_bytes(f"{header},Communication(Not Overlapped and Exclude Receive)", rows)
-        files["cluster_step_trace_time.csv"] = table
+        files["cluster_step_trace_time.csv"] = csv_bytes(output.columns("cluster_step_trace_time"), rows)
     if on["text"] and on["communication"]:
         ranks = range(len(members))
         pairs = sorted({pair for rank in members if (pair := _neighbours(rank))})

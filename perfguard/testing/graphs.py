@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from random import Random
 
-from perfguard.testing.formats import Files, Row, lines_bytes
+from perfguard.testing.formats import Files, Row, columns, lines_bytes
 from perfguard.testing.truth import Operator, Output, Rank, Shape, Truth, memory_totals
 
 #: Passes of the compiler, in their order.
 _PASSES = "bootstrap type_inference auto_monad graph_reusing inline optimize validate task_emit execute"
-
-_TASK = "time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack"
-_BLOCK = (
-    "start_time_stamp,end_time_stamp,device_addr,stream_id,pool_type,size,actual_used_memory,actual_peak_memory,"
-    "file_name,line_num,type,producer_task,task_name,node_name,graph_name,user_tasks,last_user_task,python_stack,"
-    "is_persistent,is_small"
-)
 
 _STACK = "File:/home/user/train.py;Line:10;Function:<module>|"
 _NEVER = 9223372036854775807
@@ -111,8 +104,8 @@ def tracker_files(output: Output, *, blocks: bool) -> Files:
         names = (f"KernelActor_{number}", execution.operator.full_name, "kernel_graph_0")
         tasks.append((number + 1, *names, "kernel_runner.cc", 212, _STACK))
     return {
-        "task.csv": _table(_TASK, tasks),
-        "memory_block.csv": _table(_BLOCK, _blocks(rank, len(tasks)) if blocks else []),
+        "task.csv": _table(columns("task"), tasks),
+        "memory_block.csv": _table(columns("memory_block"), _blocks(rank, len(tasks)) if blocks else []),
         "tracker_graph.ir": _tracker_graph(output.truth.operators),
     }
 

@@ -7,13 +7,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from perfguard.testing.formats import Files, Row, compact_json, csv_bytes, json_bytes, lines_bytes
+from perfguard.testing.formats import Files, Row, columns, compact_json, csv_bytes, json_bytes, lines_bytes
 from perfguard.testing.truth import Output, Pipeline, Stage
-
-_RAW = (
-    "op_id,op_type,num_workers,output_queue_size,output_queue_average_size,output_queue_length,"
-    "output_queue_usage_rate,sample_interval,parent_id,children_id"
-)
 
 
 def pipeline_files(output: Output) -> Files:
@@ -157,7 +152,7 @@ def _raw(pipeline: Pipeline, found: tuple[Stage, ...]) -> bytes:
             queue = (list(one.sizes), average, pipeline.capacity, average / pipeline.capacity)
         links = (number - 1 if number else None, _children(number, found) or None)
         rows.append((number, one.type, one.workers, *queue, pipeline.interval_ms, *links))
-    return csv_bytes(_RAW, rows)
+    return csv_bytes(columns("minddata_pipeline_raw"), rows)
 
 
 def _summary(output: Output) -> dict[str, list[object]]:

@@ -12,6 +12,7 @@ from perfguard.testing.formats import (
     Event,
     Files,
     below,
+    columns,
     complete,
     date_and_time,
     json_bytes,
@@ -144,8 +145,7 @@ def _detail(kept: list[Runs[Execution]], rank: Rank) -> bytes:
         kind, name, count, total = one.operator.type, one.name.rpartition("/")[2], len(one.runs), _total_ms([one])
         times = map(six_digits, (total, total / count, total / whole))
         rows.append(("Host", kind, name, one.name, count, *times, "Default", rank.pid))
-    header = "op_side,op_type,op_name,full_op_name,op_occurrences,op_total_time(ms),op_avg_time(ms),total_proportion"
-    return plain_csv(f"{header},subgraph,pid", rows)
+    return plain_csv(columns("cpu_op_detail_info"), rows)
 
 
 def _types(kept: list[Runs[Execution]]) -> bytes:
@@ -155,8 +155,7 @@ def _types(kept: list[Runs[Execution]]) -> bytes:
         count, total = sum(len(one.runs) for one in ones), _total_ms(ones)
         times = map(six_digits, (total, total / count, total / whole))
         rows.append((kind, count, count // len(ones[0].runs), *times))
-    header = "op_type,type_occurrences,execution_frequency(per-step),total_compute_time,avg_time(ms),percent"
-    return plain_csv(header, rows)
+    return plain_csv(columns("cpu_op_type_info"), rows)
 
 
 def _framework(output: Output) -> bytes:
@@ -178,9 +177,8 @@ def framework_line(output: Output, operator: Operator, shapes: Iterable[object])
 def memory_file(rank: Rank) -> Files:
     """Write cpu_ms_memory_record of one rank (MindSpore 2.3 and later, `profile_memory`)."""
     totals = ((at, _BEFORE_BYTES + total) for at, _, total in memory_totals(rank.allocations))
-    header = "Timestamp(ns),Total Allocated(Byte),Total Reserved(Byte),Total Active(Byte)"
-    table = plain_csv(header, ((at, total, _POOL_BYTES, total) for at, total in totals))
-    return {f"cpu_ms_memory_record_{rank.number}.txt": table}
+    rows = ((at, total, _POOL_BYTES, total) for at, total in totals)
+    return {f"cpu_ms_memory_record_{rank.number}.txt": plain_csv(columns("cpu_ms_memory_record"), rows)}
 
 
 def _trace_view(output: Output) -> bytes:

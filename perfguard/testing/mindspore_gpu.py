@@ -12,6 +12,7 @@ from perfguard.testing import minddata
 from perfguard.testing.formats import (
     Files,
     below,
+    columns,
     csv_bytes,
     json_bytes,
     lane_labels,
@@ -70,11 +71,7 @@ def _detail(rank: Rank) -> bytes:
         one, count = runs.operator, len(runs.runs)
         times = (us(launched.total_ns), us(launched.total_ns) / count, launched.total_ns / whole, us(runs.total_ns))
         rows.append(("Device", one.type, one.name, one.full_name, count, *map(six_digits, times), count))
-    header = (
-        "op_side,op_type,op_name,op_full_name,op_occurrences,op_total_time(us),op_avg_time(us),total_proportion,"
-        "cuda_activity_cost_time(us),cuda_activity_call_count"
-    )
-    return plain_csv(header, rows)
+    return plain_csv(columns("gpu_op_detail_info"), rows)
 
 
 def _types(rank: Rank) -> bytes:
@@ -83,7 +80,7 @@ def _types(rank: Rank) -> bytes:
     for kind, ones in grouped(rank.executions, lambda one: one.operator.type).items():
         total, count, _ = _sums(ones)
         rows.append((kind, count, *map(six_digits, (total, total * 1000 / whole, total / count))))
-    return plain_csv("op_type,type_occurrences,total_time(us),total_proportion,avg_time(us)", rows)
+    return plain_csv(columns("gpu_op_type_info"), rows)
 
 
 def _activities(rank: Rank) -> bytes:
@@ -93,11 +90,7 @@ def _activities(rank: Rank) -> bytes:
         total = sum(times)
         what = (_activity(runs.operator), _LAUNCH, runs.operator.full_name, _STREAM, *_DIMENSIONS.values())
         rows.append((*what, len(times), *map(six_digits, (total, total / len(times), max(times), min(times)))))
-    header = (
-        "name,type,op_full_name,stream_id,block_dim,grid_dim,occurrences,total_duration(us),avg_duration(us),"
-        "max_duration(us),min_duration(us)"
-    )
-    return csv_bytes(header, rows, newline="\n")
+    return csv_bytes(columns("gpu_activity_data"), rows, newline="\n")
 
 
 def _stamped(one: Execution) -> str:
