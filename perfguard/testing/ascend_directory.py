@@ -6,7 +6,8 @@ Formats: real directories of torch_npu and real output of msprof-analyze (msinsi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from perfguard.testing import ascend_memory as memory
 from perfguard.testing import ascend_operators as operators
@@ -192,7 +193,7 @@ def _dataset(output: Output) -> bytes:
     rows = [
         (f"Pipeline{stage.type.removesuffix('Op')}", "WorkerEntry", len(batches), mean, "") for stage in pipeline.stages
     ]
-    return csv_bytes("Operation,Stage,Occurrences,Avg. time (us),Custom Info", rows)
+    return csv_bytes(output.columns("dataset"), rows)
 
 
 def _data_preprocess(output: Output) -> bytes:
@@ -202,30 +203,28 @@ def _data_preprocess(output: Output) -> bytes:
         task = compute + copy
         times = map(us, (compute, copy, task, dispatch, task + dispatch))
         rows.append([tabbed_microseconds(step.start_ns), "GetNext", *times, 3, number])
-    header = "Timestamp(us),Node,Compute_time(us),Memcpy_time(us),Task_time(us),Dispatch_time(us),Total_time(us)"
-    return operators.cann_csv(f"{header},Stream ID,Task ID", rows, device=output.number)
+    return operators.cann_csv(output, "data_preprocess", rows)
 
 
 # --- the directory of all ranks
 
 
-def cluster_files(outputs: list[Output]) -> Files:
+def cluster_files(output: Output) -> Files:
     """Write cluster_analysis_output of one schedule cycle: times of steps, and of communication if that is on.
 
     The database holds the times of steps only: the format of its other tables is not known well enough.
     """
-    on = outputs[0].on
+    on, members = output.on, output.truth.cycles[0]
+    outputs = [replace(output, rank=rank) for rank in members]
     files: Files = {}
-    rows = _step_times([output.rank for output in outputs])
+    rows = _step_times(members)
     if on["db"]:
         files["cluster_analysis.db"] = cluster_database(rows)
     if on["text"]:
-        header = "Step,Type,Index,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble"
-        table = csv_bytes(f"{header},Communication(Not Overlapped and Exclude Receive)", rows)
-        files["cluster_step_trace_time.csv"] = table
+        files["cluster_step_trace_time.csv"] = csv_bytes(output.columns("cluster_step_trace_time"), rows)
     if on["text"] and on["communication"]:
-        ranks = range(outputs[0].truth.world)
-        pairs = sorted({pair for output in outputs if (pair := _neighbours(output.rank))})
+        ranks = range(len(members))
+        pairs = sorted({pair for rank in members if (pair := _neighbours(rank))})
         for name, entries in (("", _operations), ("_matrix", _links)):
             of = {kind: _by_step(outputs, kind, entries) for kind in ("p2p", "collective")}
             document = {"p2p": of["p2p"] if pairs else {}, str(tuple(ranks)): of["collective"]}
@@ -240,7 +239,7 @@ def _neighbours(rank: Rank) -> tuple[int, ...]:
     return next((tuple(sorted((one.source, one.target))) for one in links if one.source != one.target), ())
 
 
-def _step_times(ranks: list[Rank]) -> list[list[object]]:
+def _step_times(ranks: Sequence[Rank]) -> list[list[object]]:
     rows: list[list[object]] = []
     by_rank = [torch_step_rows(rank, scheduled=True) for rank in ranks]
     for same_step in zip(*by_rank, strict=True):

@@ -12,7 +12,7 @@ from random import Random
 from typing import NamedTuple
 
 from perfguard.testing.ascend_operators import COMPUTE_STREAM, cann_csv
-from perfguard.testing.formats import Files, Row, csv_bytes, rounded_microseconds, tabbed_microseconds, us
+from perfguard.testing.formats import Files, Row, columns, csv_bytes, rounded_microseconds, tabbed_microseconds, us
 from perfguard.testing.truth import Allocation, Output, Rank, memory_totals
 
 MEGABYTE = 1 << 20
@@ -32,17 +32,6 @@ STREAM_POINTER = 897357296
 
 #: Components of npu_module_mem; the real file has 77, sampled in turn.
 MODULES = ("SLOG", "DEVMM", "RUNTIME", "AICPU", "HCCL", "APP", "GE", "MBUFF")
-
-_OPERATOR_MEMORY = (
-    "Name,Size(KB),Allocation Time(us),Release Time(us),Active Release Time(us),Duration(us),Active Duration(us),"
-    "Allocation Total Allocated(MB),Allocation Total Reserved(MB),Allocation Total Active(MB),"
-    "Release Total Allocated(MB),Release Total Reserved(MB),Release Total Active(MB),Stream Ptr,Device Type"
-)
-
-_NETWORK = (
-    "Timestamp(us),Bandwidth(MB/s),Rx Bandwidth efficiency(%),rxPacket/s,rxError rate(%),rxDropped rate(%),"
-    "Tx Bandwidth efficiency(%),txPacket/s,txError rate(%),txDropped rate(%),funcId"
-)
 
 
 class Reading(NamedTuple):
@@ -77,25 +66,21 @@ def memory_rows(rank: Rank, *, mindspore: bool) -> list[Reading]:
 
 def memory_record(output: Output) -> bytes:
     """Write memory_record.csv. A MB of MindSpore has 1000 KB of 1024 bytes; one of torch_npu has 1024."""
-    header = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB)"
-    device = f"NPU:{output.number}"
     rows: list[Row] = []
-    if output.version:
-        for one in memory_rows(output.rank, mindspore=True):
-            sizes = [(size or 0) / 1024 / 1000 for size in one[2:]]
+    device = f"NPU:{output.number}"
+    for one in memory_rows(output.rank, mindspore=bool(output.version)):
+        if output.version:
+            sizes: list[object] = [(size or 0) / 1024 / 1000 for size in one[2:]]
             # The framework's own times are decimals without trailing zeros, those copied from CANN keep their TAB.
             at = tabbed_microseconds(one.at_ns) if one.component == "GE" else str(Decimal(one.at_ns) / 1000)
-            rows.append([one.component, at, *sizes, device])
-        return csv_bytes(f"{header},Total Active(MB),Device Type", rows)
-    for one in memory_rows(output.rank, mindspore=False):
-        megabytes = ["" if size is None else size / MEGABYTE for size in one[2:]]
+        else:
+            sizes = ["" if size is None else size / MEGABYTE for size in one[2:]]
+            sizes.append("" if one.active is None else STREAM_POINTER)
+            at = tabbed_microseconds(one.at_ns)
         if output.variant == "2023":
-            rows.append([one.component, rounded_microseconds(one.at_ns), *megabytes[:2], device])
-            continue
-        stream = "" if one.active is None else STREAM_POINTER
-        rows.append([one.component, tabbed_microseconds(one.at_ns), *megabytes, stream, device])
-    recent = "" if output.variant == "2023" else ",Total Active(MB),Stream Ptr"
-    return csv_bytes(f"{header}{recent},Device Type", rows)
+            at, sizes = rounded_microseconds(one.at_ns), sizes[:2]
+        rows.append([one.component, at, *sizes, device])
+    return csv_bytes(output.columns("memory_record"), rows)
 
 
 def block_totals(rank: Rank) -> Iterator[tuple[Allocation, int, int]]:
@@ -112,14 +97,12 @@ def operator_memory(output: Output) -> bytes:
 
     torch_npu of 2023 has rounded times, and no columns of active memory.
     """
-    header = _OPERATOR_MEMORY.split(",")
+    header = output.columns("operator_memory").split(",")
     time: Callable[[int], object] = us if output.version else tabbed_microseconds
     duration = time
     if output.variant == "2023":
-        header = [name for name in header if "Active" not in name and name != "Stream Ptr"]
         time, duration = rounded_microseconds, us
-    blank = "N/A" if output.version else ""
-    blocks = block_cells(output, blank=blank, time=time, duration=duration)
+    blocks = block_cells(output, blank="N/A" if output.version else "", time=time, duration=duration)
     return csv_bytes(header, ([cells[name] for name in header] for cells in blocks))
 
 
@@ -133,8 +116,8 @@ def block_cells(
         return {f"{moment} Total {kind}(MB)": size / MEGABYTE for kind, size in sizes.items()}
 
     for one, at_start, at_end in block_totals(output.rank):
-        name = one.operator.type if output.version else one.operator.kind.torch
-        cells: dict[str, object] = dict.fromkeys(_OPERATOR_MEMORY.split(","), blank)
+        name = one.operator.type if output.version else one.operator.torch
+        cells: dict[str, object] = dict.fromkeys(columns("operator_memory").split(","), blank)
         cells |= {"Name": name, "Size(KB)": one.size / 1024, "Allocation Time(us)": time(one.start_ns)}
         cells |= {"Stream Ptr": STREAM_POINTER, "Device Type": f"NPU:{output.number}"}
         cells |= totals("Allocation", at_start)
@@ -148,16 +131,13 @@ def block_cells(
 
 def npu_module_mem(output: Output) -> bytes:
     """Write npu_module_mem.csv: MB in torch_npu's file, KB in CANN's, which MindSpore copies."""
-    unit, number = ("KB", output.number) if output.version else ("MB", None)
-    rows: list[Row] = [
-        [module, tabbed_microseconds(at), 1024.0 * i if number is not None else float(i), f"NPU:{output.number}"]
+    unit, device = 1024.0 if output.version else 1.0, f"NPU:{output.number}"
+    rows = [
+        [module, tabbed_microseconds(output.rank.start_ns + reading * READING_NS), unit * i, device]
         for i, module in enumerate(MODULES)
-        for at in range(output.rank.start_ns, output.rank.start_ns + 4 * READING_NS, READING_NS)
+        for reading in range(4)
     ]
-    header = f"Component,Timestamp(us),Total Reserved({unit}),Device"
-    if number is None:
-        return cann_csv(header, rows, device=None)
-    return csv_bytes(f"Device_id,{header}", ([number, *row] for row in rows))
+    return cann_csv(output, "npu_module_mem", rows, newline="\r\n" if output.version else "\n")
 
 
 def static_op_mem(output: Output) -> bytes:
@@ -166,7 +146,7 @@ def static_op_mem(output: Output) -> bytes:
         [one.full_name, "kernel_graph0", output.truth.graph, number, number + 1, 64.0 * (number + 1)]
         for number, one in enumerate(output.truth.operators)
     ]
-    return cann_csv("Op Name,Model Name,Graph ID,Node Index Start,Node Index End,Size(KB)", rows, device="host")
+    return cann_csv(output, "static_op_mem", rows, device="host")
 
 
 # --- the device's own counters: memory, network, buses, tasks
@@ -177,8 +157,7 @@ def memory_bandwidth(output: Output) -> bytes:
     random = output.random("counters")
     stacks = [_sample(random, 2, 4_000) for _ in range(4)]
     mean = [round(sum(column) / len(stacks), 3) for column in zip(*stacks, strict=True)]
-    rows = [["Average", *mean], *([f"hbmId{i}", *stack] for i, stack in enumerate(stacks))]
-    return cann_csv("Metric,Read(MB/s),Write(MB/s)", rows, device=output.number)
+    return cann_csv(output, "hbm", [["Average", *mean], *([f"hbmId{i}", *stack] for i, stack in enumerate(stacks))])
 
 
 def bus_counters(output: Output) -> Files:
@@ -186,29 +165,22 @@ def bus_counters(output: Output) -> Files:
     files: Files = {}
     if output.on["sys_io"]:
         random = output.random("counters")
-        files |= {name: _network(output, random) for name in ("nic.csv", "roce.csv")}
+        files |= {name: cann_csv(output, "network", _network(output, random)) for name in ("nic.csv", "roce.csv")}
     if output.on["sys_interconnection"]:
         random = output.random("counters")
-        pcie, hccs = [], []
-        for mode in ("Tx_p_avg(MB/s)", "Tx_np_avg(MB/s)", "Rx_p_avg(MB/s)", "Rx_np_avg(MB/s)"):
-            low, mean, high = sorted(_sample(random, 3, 900))
-            pcie.append((mode, low, high, mean))
-        for mode in ("Tx(MB/s)", "Rx(MB/s)"):
-            low, mean, high = sorted(_sample(random, 3, 900))
-            hccs.append((mode, high, low, mean))
-        files["pcie.csv"] = cann_csv("Mode,Min,Max,Avg", pcie, device=output.number)
-        files["hccs.csv"] = cann_csv("Mode,Max,Min,Average", hccs, device=output.number)
+        modes = ("Tx_p_avg", "Tx_np_avg", "Rx_p_avg", "Rx_np_avg", "Tx", "Rx")
+        rows = [(f"{mode}(MB/s)", *sorted(_sample(random, 3, 900))) for mode in modes]
+        files["pcie.csv"] = cann_csv(output, "pcie", [(mode, low, high, mean) for mode, low, mean, high in rows[:4]])
+        files["hccs.csv"] = cann_csv(output, "hccs", [(mode, high, low, mean) for mode, low, mean, high in rows[4:]])
     return files
 
 
-def _network(output: Output, random: Random) -> bytes:
-    rows = []
+def _network(output: Output, random: Random) -> Iterator[Row]:
     for at in range(output.rank.start_ns, output.rank.end_ns, 10_000_000):
         row: list[object] = [tabbed_microseconds(at), *_sample(random, 1, 200)]
         for _ in range(2):
             row += [*_sample(random, 1, 100), random.randrange(9_000), 0.0, 0.0]
-        rows.append([*row, 0])
-    return cann_csv(_NETWORK, rows, device=output.number)
+        yield [*row, 0]
 
 
 def _sample(random: Random, count: int, most: int) -> list[float]:
@@ -220,15 +192,12 @@ def task_time(output: Output) -> bytes:
     rows = []
     for one in output.rank.kernels:
         times = (us(one.duration_ns), tabbed_microseconds(one.start_ns), tabbed_microseconds(one.end_ns))
-        rows.append((one.name, one.operator.kind.core, COMPUTE_STREAM, one.task, *times))
-    header = "kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)"
-    return cann_csv(header, rows, device=output.number)
+        rows.append((one.name, one.operator.core, COMPUTE_STREAM, one.task, *times))
+    return cann_csv(output, "task_time", rows)
 
 
 def soc_pmu(output: Output) -> bytes:
     """Write soc_pmu.csv: hits of the translation buffer, by task."""
-    rows = []
-    for one in output.rank.kernels:
-        hits = round(one.task % 89 / 100, 6)
-        rows.append((COMPUTE_STREAM, one.task, hits, round(1 - hits, 6), one.name))
-    return cann_csv("Stream Id,Task Id,TLB Hit Rate,TLB Miss Rate,Op Name", rows, device=output.number)
+    hits = ((one, round(one.task % 89 / 100, 6)) for one in output.rank.kernels)
+    rows = [(COMPUTE_STREAM, one.task, share, round(1 - share, 6), one.name) for one, share in hits]
+    return cann_csv(output, "soc_pmu", rows)

@@ -7,7 +7,7 @@ documents of msprof's op_summary, as devices with separate cube (aic) and vector
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from statistics import pvariance
 from typing import NamedTuple
 
@@ -165,7 +165,7 @@ def _kernel_cells(output: Output) -> Iterator[tuple[Kernel | Collective, dict[st
             "Name": f"{operator.full_name}/{name}" if output.version else name,
             "Type": operator.type if output.level else "N/A",
             "OP State": "dynamic" if output.level else "N/A",
-            "Accelerator Core": operator.kind.core,
+            "Accelerator Core": operator.core,
             "Mix Block Dim": 0,
             "Mix Block Num": 0,
             "HF32 Eligible": "YES" if operator.is_cube else "NO",
@@ -183,23 +183,17 @@ def _shape_cells(operator: Operator) -> dict[str, object]:
     return dict(zip(_SHAPES, [*shapes, f'"{shape_text(operator.output)}"', "FLOAT", "ND"], strict=True))
 
 
-def cann_csv(header: str, rows: Sequence[Row], *, device: int | str | None) -> bytes:
-    """Write a file of CANN; newer ones begin with the device, or `host`."""
-    if device is not None:
-        header, rows = f"Device_id,{header}", [[device, *row] for row in rows]
-    return csv_bytes(header, rows, newline="\n")
-
-
-def copied_csv(output: Output, header: str, rows: Sequence[Row], *, device: int | str | None = None) -> bytes:
-    """Write a file that the framework copies from CANN: newer versions begin with the device."""
-    is_new = output.version or output.variant == "device-id"
-    return cann_csv(header, rows, device=(output.number if device is None else device) if is_new else None)
+def cann_csv(output: Output, table: str, rows: Iterable[Row], *, device: object = None, newline: str = "\n") -> bytes:
+    """Write a table of CANN, or a copy of one; newer ones begin with the device, or `host`, older ones end earlier."""
+    names = output.columns(table).split(",")
+    first = [output.number if device is None else device] if names[0] == "Device_id" else []
+    return csv_bytes(names, ([*first, *row][: len(names)] for row in rows), newline=newline)
 
 
 def op_statistic(output: Output) -> bytes:
     """Write op_statistic.csv: kernels by type and core, the longest first; collective operations are not in it."""
     kernels = output.rank.kernels
-    groups = grouped(kernels, lambda one: (one.operator.type, one.operator.kind.core))
+    groups = grouped(kernels, lambda one: (one.operator.type, one.operator.core))
     times = [(*key, [one.duration_ns for one in ones]) for key, ones in groups.items()]
     whole = sum(one.duration_ns for one in kernels)
     is_new = output.version or output.variant == "device-id"
@@ -210,15 +204,14 @@ def op_statistic(output: Output) -> bytes:
         average = total // len(durations) / 1000 if is_new else round(total / len(durations) / 1000, 3)
         low, high = us(min(durations)), us(max(durations))
         rows.append([kind, core, len(durations), us(total), low, average, high, round(100 * total / whole, 3)])
-    header = "OP Type,Core Type,Count,Total Time(us),Min Time(us),Avg Time(us),Max Time(us),Ratio(%)"
-    return copied_csv(output, header, rows)
+    return cann_csv(output, "op_statistic", rows)
 
 
 def l2_cache(output: Output) -> bytes:
     """Write l2_cache.csv; the hit rate is not available on the hardware whose files are known."""
     kernels = output.rank.kernels
     rows = [[COMPUTE_STREAM, one.task, "N/A", round(one.task % 97 / 100, 6), one.name] for one in kernels]
-    return copied_csv(output, "Stream Id,Task Id,Hit Rate,Victim Rate,Op Name", rows)
+    return cann_csv(output, "l2_cache", rows)
 
 
 class Call(NamedTuple):
@@ -252,19 +245,15 @@ def api_statistic(output: Output) -> bytes:
         total = us(sum(call.duration_ns for call in group))
         average, variance = round(total / len(times), 3), round(pvariance(times), 3)
         rows.append([*key, total, len(times), average, min(times), max(times), variance])
-    return copied_csv(output, "Level,API Name,Time(us),Count,Avg(us),Min(us),Max(us),Variance", rows, device="host")
+    return cann_csv(output, "api_statistic", rows, device="host")
 
 
 def operator_details(output: Output) -> bytes:
     """Write operator_details.csv. torch_npu's cells of shapes and stacks hold line ends of their own."""
-    rank = output.rank
+    rank, header = output.rank, output.columns("operator_details")
     if output.version:
         inputs = [(one.operator.full_name, str([*map(list, one.operator.shapes)])) for one in rank.kernels]
-        return csv_bytes("Name,Input Shapes", inputs)
-    header = (
-        "Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us),"
-        "Device Total Duration(us),Device Self Duration With AICore(us),Device Total Duration With AICore(us)"
-    )
+        return csv_bytes(header, inputs)
     kernels = {one.launch.start_ns: one for one in rank.kernels}
     rows = []
     for one, inner, own, below in _device_times(host_operations(rank), kernels):

@@ -5,13 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from perfguard.testing.formats import Row, csv_bytes, microseconds, us
+from perfguard.testing.ascend_operators import cann_csv
+from perfguard.testing.formats import Row, microseconds, us
 from perfguard.testing.truth import Output, Rank, Span, of_step
-
-_STEP_TIMES = (
-    "Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
-    "Communication(Not Overlapped and Exclude Receive),Preparing"
-)
 
 ALONE = "Communication(Not Overlapped)"
 
@@ -47,13 +43,7 @@ def overlap(rank: Rank) -> dict[str, Sequence[Span]]:
 def step_trace_time(output: Output) -> bytes:
     """Write step_trace_time.csv: one row a step, or one for all steps without a schedule."""
     rows = (_mindspore_rows if output.version else torch_step_rows)(output.rank, scheduled=output.is_scheduled)
-    table: list[list[object]] = [[*_STEP_TIMES.split(",")], *rows]
-    if output.variant == "2023":
-        # `Preparing` came later.
-        table = [row[:-1] for row in table]
-    if output.variant == "device-id":
-        table = [["Device_id" if row is table[0] else output.number, *row] for row in table]
-    return csv_bytes(table[0], table[1:])
+    return cann_csv(output, "step_trace_time", rows, newline="\r\n")
 
 
 def _lanes_of_steps(rank: Rank, *, scheduled: bool) -> Iterator[tuple[Span, int | None, list[list[Span]], list[int]]]:

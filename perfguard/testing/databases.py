@@ -149,7 +149,7 @@ def _tasks(output: Output, strings: _Strings) -> _Tables:
         where = (kind, NO_ID, COMPUTE_STREAM, one.task, NO_ID)
         tasks.append((one.start_ns, one.end_ns, rank.number, FIRST_CONNECTION + i, i, rank.pid, *where))
         operator = one.operator
-        texts = [operator.kind.core, operator.type, "ND", "FLOAT", operator.input_shapes, "ND", "FLOAT"]
+        texts = [operator.core, operator.type, "ND", "FLOAT", operator.input_shapes, "ND", "FLOAT"]
         texts = [one.name, *texts, shape_text(operator.output), "N/A"]
         name, *kinds = (strings[text] for text in texts)
         computing.append((name, i, 32, 0, *kinds))
@@ -219,7 +219,7 @@ def _torch_memory(output: Output, words: _Strings) -> _Tables:
         after = None if end is None else at_end
         totals = (at_start, memory.POOL_RESERVED, at_start, after, reserved, after)
         times = (block.start_ns, end, end, length, length)
-        name = words[block.operator.kind.torch]
+        name = words[block.operator.torch]
         blocks.append((name, block.size, *times, *totals, memory.STREAM_POINTER, output.number))
     return {"MEMORY_RECORD": records, "OP_MEMORY": blocks}
 

@@ -64,12 +64,6 @@ def draw(*, seed: int, ranks: int, steps: int, operators: int, cycles: int = 1, 
     )
 
 
-def of_rank(truth: Truth, number: int) -> Truth:
-    """Return the part of a run that one rank wrote; the world size stays that of the whole run."""
-    cycles = tuple(tuple(rank for rank in cycle if rank.number == number) for cycle in truth.cycles)
-    return replace(truth, cycles=cycles)
-
-
 def over_network(truth: Truth) -> Truth:
     """Return the same run on devices of different machines: a network (RDMA) takes the place of HCCS."""
 
@@ -112,13 +106,12 @@ def _operators(random: Random, count: int) -> tuple[Operator, ...]:
     numbers: dict[str, int] = {}
     found = []
     for i in range(count):
-        kind = KINDS[i % len(KINDS)]
-        number = numbers.get(kind.type, 0)
-        numbers[kind.type] = number + 1
+        letters, kind, scope, torch, core, backward = KINDS[i % len(KINDS)]
+        numbers[kind] = number = numbers.get(kind, -1) + 1
         rows, columns = random.choice((2, 16, 32)), random.choice((2, 10, 64, 128))
         shapes: dict[str, Shape | None] = {"m": (rows, columns), "v": (columns,), "s": (), "n": None}
-        inputs = tuple(shapes[letter] for letter in kind.inputs)
-        found.append(Operator(kind=kind, number=number, inputs=inputs, output=(rows, columns)))
+        inputs = tuple(shapes[letter] for letter in letters)
+        found.append(Operator(kind, scope, torch, core, backward, number, inputs, (rows, columns)))
     return tuple(found)
 
 
@@ -254,28 +247,14 @@ def _pipeline(random: Random, batches: int) -> Pipeline:
         return tuple(random.randrange(40) for _ in range(samples))
 
     chain = [("BatchOp", 2, queue()), ("MapOp", 4, queue()), ("ShuffleOp", 1, None), ("GeneratorOp", 1, queue())]
-    stages = tuple(
-        Stage(
-            number=number,
-            type=kind,
-            workers=workers,
-            parent=number - 1 if number else None,
-            children=(number + 1,) if number + 1 < len(chain) else (),
-            length=length,
-            sizes=sizes,
-            system_percent=percent(),
-            user_percent=percent(),
-        )
-        for number, (kind, workers, sizes) in enumerate(chain)
-    )
+    stages = tuple(Stage(kind, workers, sizes, percent(), percent()) for kind, workers, sizes in chain)
     at = random.randrange(10**6, 10**7)
     delivered = []
     for number in range(1, batches + 1):
         pull, push = random.randrange(1, 20), random.randrange(3)
-        total = pull + push
-        at += total + random.randrange(4)
+        at += pull + push + random.randrange(4)
         queued = random.randrange(length + 1)
-        delivered.append(Batch(number=number, pipeline_ms=pull, push_ms=push, total_ms=total, queued=queued, at_ms=at))
+        delivered.append(Batch(number, pull, push, pull + push, queued, at))
     total = random.randrange(2**23, 2**25)
     resident = random.randrange(2**18, 2**20)
     sampled = delivered[0].at_ms

@@ -39,42 +39,38 @@ class _Points(NamedTuple):
     forward: int
     backward: int
     end: int
-    reductions: tuple[tuple[int, int], ...]
+    reductions: list[list[int]]
 
 
 def _step_points(rank: Rank) -> Iterator[_Points]:
+    def ticks(*moments: int) -> list[int]:
+        return [device_ns(rank, ns) // 10 for ns in moments]
+
     before: int | None = None
     for step in rank.steps:
         kernels, collectives = of_step(rank.kernels, step.step), of_step(rank.collectives, step.step)
-        end = max(one.end_ns for lane in (kernels, collectives) for one in lane)
-        ticks = [device_ns(rank, ns) // 10 for ns in (kernels[0].start_ns, _last_gradient(kernels).end_ns, end)]
-        yield _Points(
-            # A step goes on where the one before it ended.
-            start=ticks[0] if before is None else before,
-            forward=ticks[0],
-            backward=ticks[1],
-            end=ticks[2],
-            reductions=tuple((device_ns(rank, c.start_ns) // 10, device_ns(rank, c.end_ns) // 10) for c in collectives),
-        )
-        before = ticks[2]
+        last = max(one.end_ns for lane in (kernels, collectives) for one in lane)
+        forward, backward, end = ticks(kernels[0].start_ns, _last_gradient(kernels).end_ns, last)
+        # A step goes on where the one before it ended.
+        start = forward if before is None else before
+        yield _Points(start, forward, backward, end, [ticks(one.start_ns, one.end_ns) for one in collectives])
+        before = end
 
 
 def step_trace(output: Output) -> bytes:
     """Write the points of every step, its parts and its communication; 1.3 puts durations last, and averages in a row 0."""
-    rank, is_early, is_inference = output.rank, output.version == "1.3", output.variant == "inference"
-    parts = "iteration_interval,fp" if is_inference else "bp_point,iteration_interval,fp_and_bp,tail"
-    header = f"step_num,start_point,end_point,total,fp_point,{parts}".split(",")
+    rank, is_early = output.rank, output.version == "1.3"
     rows = []
     for number, one in enumerate(_step_points(rank), start=1):
         row = [number, one.start, one.end, one.end - one.start, one.forward]
-        if is_inference:
+        if output.variant == "inference":
             row += [one.forward - one.start, one.end - one.forward]
         else:
-            row.append(one.backward)
-            row += [one.forward - one.start, one.backward - one.forward, one.end - one.backward]
+            row += [one.backward, one.forward - one.start, one.backward - one.forward, one.end - one.backward]
         for start, end in one.reductions:
             row += [start, end, end - start] if is_early else [end - start, start, end]
         rows.append(row)
+    header = output.columns("step_trace_raw").split(",")
     for i, collective in enumerate(of_step(rank.collectives, rank.steps[0].step)):
         name = f"stream_10_parallel_{i}" if is_early else f"stream_48_{i}_{_COLLECTIVES[collective.type]}-op{4542 + i}"
         ends = [f"{name}_start_point", f"{name}_end_point"]
@@ -112,8 +108,7 @@ def communication_costs(output: Output) -> bytes:
         time, wait = sum(cost.time for cost in costs.values()), sum(cost.wait for cost in costs.values())
         by_operator = {key: [name, cost.time, cost.wait, _by_transport(cost.links)] for key, cost in costs.items()}
         rows.append((name, time, wait, json.dumps(_by_transport(links)), json.dumps(by_operator)))
-    header = "step_num,communication_cost,wait_cost,link_info,communication_operator_cost"
-    return csv_bytes(header, rows, newline="\n")
+    return csv_bytes(output.columns("hccl_raw"), rows, newline="\n")
 
 
 #: Time and size in KB by link (`1-0`, SDMA or RDMA).
@@ -129,29 +124,24 @@ class _Cost(NamedTuple):
 
 
 def _operator_cost(one: Collective, unit: int) -> _Cost:
-    links = {
-        (f"{link.target}-{link.source}", "RDMA" if link.transport == "RDMA" else "SDMA"): [
-            link.duration_ns / unit,
-            link.size / 1000,
-        ]
-        for link in one.links
-    }
+    links: _Links = {}
+    for link in one.links:
+        transport = "RDMA" if link.transport == "RDMA" else "SDMA"
+        links[f"{link.target}-{link.source}", transport] = [link.duration_ns / unit, link.size / 1000]
     return _Cost(time=sum(time for time, _ in links.values()), wait=one.wait_ns / unit, links=links)
 
 
 def _mean_costs(steps: list[dict[str, _Cost]]) -> dict[str, _Cost]:
-    count = len(steps)
-    return {
-        name: _Cost(
-            time=sum(step[name].time for step in steps) / count,
-            wait=sum(step[name].wait for step in steps) / count,
-            links={
-                link: [sum(step[name].links[link][i] for step in steps) / count for i in range(2)]
-                for link in steps[0][name].links
-            },
+    means, count = {}, len(steps)
+    for name in steps[0]:
+        costs = [step[name] for step in steps]
+        links = summed(item for cost in costs for item in cost.links.items())
+        means[name] = _Cost(
+            time=sum(cost.time for cost in costs) / count,
+            wait=sum(cost.wait for cost in costs) / count,
+            links={link: [total / count for total in totals] for link, totals in links.items()},
         )
-        for name in steps[0]
-    }
+    return means
 
 
 def _by_transport(links: _Links) -> dict[str, dict[str, list[float]]]:
@@ -165,32 +155,25 @@ def _by_transport(links: _Links) -> dict[str, dict[str, list[float]]]:
 
 def cluster_file(output: Output) -> Files:
     """Write the times of every step for a view of the cluster; the columns depend on how the model is split."""
-    rank, stages = output.rank, output.truth.stages
+    rank, truth = output.rank, output.truth
     if output.version == "1.9":
-        ticks = [
-            (one.forward - one.start, one.backward - one.forward, one.end - one.backward) for one in _step_points(rank)
-        ]
-        return _cluster_table(output, "data", plain_csv("iteration_interval, fp_and_bp, tail", ticks, separator=", "))
-    receives = tuple(one for one in rank.collectives if one.type == "receive")
-    lanes = overlap(rank)
-    waits = overlap(replace(rank, collectives=receives))[ALONE]
-    rows: list[Row] = []
-    for step in rank.steps:
-        computing, alone, receive = (
-            sum(one.duration_ns for one in of_step(lane, step.step)) / 1_000_000
-            for lane in (lanes["Computing"], lanes[ALONE], waits)
-        )
-        parts = (computing, alone, computing + alone - receive, receive, alone - receive)
-        rows.append([round(part, 4) for part in (parts if stages > 1 else parts[:2])])
-    header = f"{'computation' if output.before_2_0 else 'computation_time'},communication_alone_time"
-    if stages == 1:
-        return _cluster_table(output, "model", plain_csv(header, rows))
-    header += ",stage_time,receive_alone_time,collective_communication_alone_time"
-    return _cluster_table(output, "pipeline", plain_csv(header, rows))
-
-
-def _cluster_table(output: Output, mode: str, table: bytes) -> Files:
-    truth = output.truth
+        parts = ((o.forward - o.start, o.backward - o.forward, o.end - o.backward) for o in _step_points(rank))
+        mode, table = "data", plain_csv("iteration_interval, fp_and_bp, tail", parts, separator=", ")
+    else:
+        rows = []
+        mode, count = ("model", 2) if truth.stages == 1 else ("pipeline", 5)
+        lanes = overlap(rank)
+        receives = tuple(one for one in rank.collectives if one.type == "receive")
+        waits = overlap(replace(rank, collectives=receives))[ALONE]
+        for step in rank.steps:
+            computing, alone, receive = (
+                sum(one.duration_ns for one in of_step(lane, step.step)) / 1_000_000
+                for lane in (lanes["Computing"], lanes[ALONE], waits)
+            )
+            times = (computing, alone, computing + alone - receive, receive, alone - receive)
+            rows.append([round(time, 4) for time in times[:count]])
+        header = output.columns("ascend_cluster_analyse").split(",")[:count]
+        table = plain_csv(",".join(header), rows)
     return {f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{output.number}.csv": table}
 
 
@@ -205,43 +188,44 @@ def _operations(operator: Operator) -> int:
 
 
 def flops_files(output: Output) -> Files:
-    """Write the files of floating point operations; cube and vector cores have their own columns."""
+    """Write the files of floating point operations; 1.x writes the share of the peak by step as a table named .json."""
+    number = output.number
+    rows, summary = (_flops_of_1 if output.before_2_0 else _flops_by_core)(output)
+    header = output.columns("flops")
+    table = csv_bytes(header, rows) if output.since_2_1 else plain_csv(header, rows, separator=", ")
+    files = {f"flops_{number}.txt": table, f"flops_summary_{number}.json": json_bytes(summary)}
+    if not output.since_2_1:
+        files[f"flops_scope_{number}.json"] = _flops_by_scope(output.truth)
     if output.before_2_0:
-        return _flops_of_1(output)
+        steps = ((i + 1, summary["FLOPS_Utilization"]) for i in range(len(output.rank.steps)))
+        files[f"flops_utilization_step_{number}.json"] = plain_csv("steps,FLOPS_Utilization %", steps)
+    return files
+
+
+def _flops_by_core(output: Output) -> tuple[list[Row], dict[str, float]]:
+    """Return the rows and the summary since 2.0, where cube and vector cores have their own columns."""
     rows: list[Row] = []
     totals = {"cube": 0.0, "vec": 0.0}
-    time = 0.0
     for one in output.rank.runs():
         million = round(_operations(one.operator) / 1_000_000, 6)
         rate = round(_operations(one.operator) / one.mean_ns, 6)
         is_cube = one.operator.is_cube
         totals["cube" if is_cube else "vec"] += million
-        time += one.mean_ns
         parts = (million, rate) if output.since_2_1 else (million, rate, _used(rate, 4))
         nothing = (0,) * len(parts)
         rows.append((one.name, *(parts + nothing if is_cube else nothing + parts)))
-    rates = {unit: round(total * 1_000_000 / time, 4) for unit, total in totals.items()}
-    if output.since_2_1:
-        name = "full_kernel_name" if output.names_kernels else "op_full_name"
-        header = f"{name},MFLOPs(10^6 cube),GFLOPS(10^9 cube),MFLOPs(10^6 vector),GFLOPS(10^9 vector)"
-        summary: dict[str, float] = {}
-        for unit, total in totals.items():
-            summary |= {f"{unit}_FLOPs": round(total, 4), f"{unit}_FLOPS": rates[unit]}
-        return {
-            f"flops_{output.number}.txt": csv_bytes(header, rows),
-            f"flops_summary_{output.number}.json": json_bytes(summary),
-        }
-    title = "op_full_name, MFLOPs(10^6 cube), GFLOPS(10^9 cube), FLOPS utilization(% cube), MFLOPs(10^6 vec), "
-    title += "GFLOPS(10^9 vec), FLOPS utilization(% vec) "
-    if output.names_kernels:
-        title = "full_kernel_name, MFLOPs(10^6 cube), GFLOPS(10^9 cube), FLOPS utilization(cube), "
-        title += "MFLOPs(10^6 vector), GFLOPS(10^9 vector), FLOPS utilization(vec)"
-    whole = round(sum(rates.values()), 4)
-    summary = {"FLOPs": round(sum(totals.values()), 4), "FLOPS": whole, "FLOPS_Utilization": _used(whole, 4)}
-    for unit, total in totals.items():
-        summary |= {f"{unit}_FLOPs": round(total, 4), f"{unit}_FLOPS": rates[unit]}
-        summary[f"{unit}_FLOPS_Utilization"] = _used(rates[unit], 4)
-    return _old_flops(output, title, rows, summary)
+    time = sum(one.mean_ns for one in output.rank.runs())
+    rates = {f"{unit}_": round(total * 1_000_000 / time, 4) for unit, total in totals.items()}
+    sums = {f"{unit}_": round(total, 4) for unit, total in totals.items()}
+    if not output.since_2_1:
+        rates = {"": round(sum(rates.values()), 4), **rates}
+        sums = {"": round(sum(totals.values()), 4), **sums}
+    summary: dict[str, float] = {}
+    for unit, rate in rates.items():
+        summary |= {f"{unit}FLOPs": sums[unit], f"{unit}FLOPS": rate}
+        if not output.since_2_1:
+            summary[f"{unit}FLOPS_Utilization"] = _used(rate, 4)
+    return rows, summary
 
 
 def _used(rate: float, digits: int) -> float:
@@ -249,17 +233,8 @@ def _used(rate: float, digits: int) -> float:
     return round(100 * rate / _PEAK_GFLOPS, digits)
 
 
-def _old_flops(output: Output, title: str, rows: list[Row], summary: dict[str, float]) -> Files:
-    """Write the files of 2.0 and older."""
-    return {
-        f"flops_{output.number}.txt": plain_csv(title, rows, separator=", "),
-        f"flops_summary_{output.number}.json": json_bytes(summary),
-        f"flops_scope_{output.number}.json": _flops_by_scope(output.truth),
-    }
-
-
-def _flops_of_1(output: Output) -> Files:
-    """Write the files of 1.x: one unit, and the share of the peak by step as a table (its name ends in .json)."""
+def _flops_of_1(output: Output) -> tuple[list[Row], dict[str, float]]:
+    """Return the rows and the summary of 1.x, which knows one unit."""
     rows: list[Row] = []
     millions, rates = 0.0, []
     for one in output.rank.runs():
@@ -269,20 +244,14 @@ def _flops_of_1(output: Output) -> Files:
         millions += million
         rates.append(rate)
     mean = sum(rates) / len(rates)
-    title = "op_full_name, MFLOPs(10^6), GFLOPS(10^9), FLOPS utilization(%) "
-    if output.version == "1.3":
-        title = "full_kernel_name, FLOPs, FLOPS, FLOPS utilization"
-    summary = {"FLOPs": round(millions, 3), "FLOPS": round(mean, 3), "FLOPS_Utilization": _used(mean, 3)}
-    steps = plain_csv("steps,FLOPS_Utilization %", ((i + 1, _used(mean, 3)) for i in range(len(output.rank.steps))))
-    files = _old_flops(output, title, rows, summary)
-    return {**files, f"flops_utilization_step_{output.number}.json": steps}
+    return rows, {"FLOPs": round(millions, 3), "FLOPS": round(mean, 3), "FLOPS_Utilization": _used(mean, 3)}
 
 
 def _flops_by_scope(truth: Truth) -> bytes:
     links: dict[tuple[str, str], float] = {}
     depth = 0
     for operator in truth.operators:
-        top, *scopes = operator.kind.scope.split("/")
+        top, *scopes = operator.scope.split("/")
         path = ["Total", top, *(f"{scope}({top})" for scope in scopes if scope != "Default")]
         depth = max(depth, len(path) - 1)
         for outer, inner in pairwise(path):

@@ -26,14 +26,22 @@ def below(folder: str, files: Mapping[str, bytes]) -> Files:
 
 
 @cache
-def _templates() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("templates.json").read_bytes())
+def _data(file: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name(file).read_bytes())
     return found
 
 
 def template(name: str, **values: object) -> dict[str, Any]:
     """Return a document of templates.json with some of its values replaced; keys keep their places."""
-    return {**_templates()[name], **values}
+    return {**_data("templates.json")[name], **values}
+
+
+def columns(table: str, *forms: str) -> str:
+    """Return the header of a table in columns.json: that of the first of these forms (variants, versions) that has one."""
+    found: str | dict[str, str] = _data("columns.json")[table]
+    return (
+        found if isinstance(found, str) else next(found[form] for form in (*filter(None, forms), "") if form in found)
+    )
 
 
 # --- numbers and times

@@ -10,7 +10,7 @@ from typing import Any
 from perfguard.errors import UsageError, nearest
 from perfguard.testing import ascend_directory, graphs, minddata, mindspore_cpu, mindspore_flat, mindspore_gpu, summary
 from perfguard.testing.ascend_operators import DEFAULT, METRICS
-from perfguard.testing.drawing import draw, in_stages, of_rank, over_network
+from perfguard.testing.drawing import draw, in_stages, over_network
 from perfguard.testing.formats import Files, below, json_bytes, template
 from perfguard.testing.torch_trace import trace_file
 from perfguard.testing.truth import Output, Truth
@@ -88,20 +88,27 @@ class Variant:
     run: Callable[[Truth], Truth] = lambda truth: truth
     #: The layout whose conditions and files these are; empty for the layout it is a variant of.
     inner: str = ""
+    #: The version of MindSpore; empty for that of the layout.
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One layout that can be generated, with the defaults of its conditions."""
 
-    #: Write all files of a run, under conditions, of a variant.
-    write: Callable[[Truth, Conditions, str], Files]
+    #: Write the files of one rank and cycle, or of all of them.
+    write: Callable[[Output], Files]
     conditions: Conditions
     variants: Mapping[str, Variant] = field(default_factory=dict)
     #: Exactly one of these conditions is on.
     forms: tuple[str, ...] = ()
     #: Whether the profiler can write several schedule cycles.
     repeats: bool = False
+    #: The version of MindSpore where it changes files.
+    version: str = ""
+    #: The folder of each rank, and that where it is not the only one; `{rank}`, `{first}` and `{last}` step are filled in.
+    folder: str = ""
+    folder_of_several: str = ""
 
 
 def generate(
@@ -135,7 +142,14 @@ def generate(
         )
     on = _settled(layout, conditions or {}, ranks, variant)
     truth = other.run(draw(seed=seed, ranks=ranks, steps=steps, operators=operators, cycles=cycles))
-    files = LAYOUTS[layout].write(truth, on, variant)
+    # The directories in a folder of ranks have no variant, and no folders of their own.
+    folder = (ranks > 1 and LAYOUTS[layout].folder_of_several) or LAYOUTS[layout].folder
+    part = "" if other.inner else variant
+    files: Files = {}
+    for rank in truth.ranks[:1] if layout in _WITHOUT_RANKS else truth.ranks:
+        output = Output(truth=truth, rank=rank, on=on, variant=part, version=other.version or known.version)
+        place = folder.format(rank=rank.number, first=rank.steps[0].step, last=rank.steps[-1].step)
+        files |= below(place, known.write(output))
     facts = {name: value for name, value in on.items() if name not in _HOW_WRITTEN} | {"distributed": ranks > 1}
     return Tree(files=files, layout=layout, ranks=ranks, steps=steps, cycles=cycles, conditions=facts, variant=variant)
 
@@ -211,64 +225,22 @@ def _possible(on: Conditions, layout: str) -> dict[str, bool]:
     return dict.fromkeys(lost if layout == "ms-2.3" else [*lost, "memory"], False)
 
 
-def _each_rank(
-    write: Callable[[Output], Files], version: str = "", old: Mapping[str, str] | None = None
-) -> Callable[[Truth, Conditions, str], Files]:
-    """Return a writer of a layout from the writer of one rank and cycle; variants in `old` are other versions."""
-
-    def write_all(truth: Truth, on: Conditions, variant: str) -> Files:
-        files: Files = {}
-        for rank in truth.ranks:
-            written = (old or {}).get(variant, version)
-            files |= write(Output(truth=truth, rank=rank, on=on, variant=variant, version=written))
-        return files
-
-    return write_all
-
-
 def _of_device(output: Output) -> Files:
-    write = mindspore_cpu.cycle_2_5 if output.on["cpu_device"] else ascend_directory.mindspore_cycle
-    return write(output)
-
-
-def _mf_profile(output: Output) -> Files:
-    return below(f"profile/rank_{output.number}", _of_device(output))
-
-
-def _ms_dyn(output: Output) -> Files:
-    steps = output.rank.steps
-    return below(f"rank{output.number}_start{steps[0].step}_stop{steps[-1].step}", _of_device(output))
-
-
-def _ranks(truth: Truth, on: Conditions, variant: str) -> Files:
-    inner = LAYOUTS["ranks"].variants[variant].inner if variant else ""
-    write = LAYOUTS[inner].write if inner else _each_rank(_of_device, "2.5")
-    files: Files = {}
-    for rank in truth.cycles[0]:
-        files |= below(f"rank_{rank.number}", write(of_rank(truth, rank.number), on, ""))
-    return files
+    return (mindspore_cpu.cycle_2_5 if output.on["cpu_device"] else ascend_directory.mindspore_cycle)(output)
 
 
 def _flat(output: Output) -> Files:
-    write = mindspore_flat.directory
     if output.on.get("cpu_device"):
-        write = mindspore_cpu.directory_2_0
-    elif output.on.get("gpu"):
-        write = mindspore_gpu.directory
-    return below(f"rank_{output.number}" if len(output.truth.cycles[0]) > 1 else "", write(output))
+        return mindspore_cpu.directory_2_0(output)
+    return mindspore_gpu.directory(output) if output.on.get("gpu") else mindspore_flat.directory(output)
 
 
-def _cluster(truth: Truth, on: Conditions, variant: str) -> Files:
-    return ascend_directory.cluster_files([Output(truth=truth, rank=rank, on=on) for rank in truth.cycles[0]])
-
-
-def _dynamic_config(truth: Truth, on: Conditions, variant: str) -> Files:
+def _dynamic_config(output: Output) -> Files:
     """Write the settings of dynamic profiling. torch_npu has the number of steps where MindSpore has the last step."""
-    steps = truth.cycles[0][0].steps
-    first, last = steps[0].step, steps[-1].step
-    end = {"active": last - first + 1} if variant == "torch_npu" else {"stop_step": last}
-    options = {"profile_memory": on["memory"], "with_stack": on["stack"]}
-    document = template(f"profiler_config {variant}".strip(), start_step=first, **end, **options)
+    first, last = output.rank.steps[0].step, output.rank.steps[-1].step
+    end = {"active": last - first + 1} if output.variant == "torch_npu" else {"stop_step": last}
+    options = {"profile_memory": output.on["memory"], "with_stack": output.on["stack"]}
+    document = template(f"profiler_config {output.variant}".strip(), start_step=first, **end, **options)
     return {"profiler_config.json": json_bytes(document, indent=4)}
 
 
@@ -301,15 +273,20 @@ _METRICS = {
     if name != DEFAULT
 }
 
+_DEVICES = ("cpu_device", "npu")
+_RANK = "rank_{rank}"
+
 #: Every layout that can be generated, by its id in perfguard.
 LAYOUTS: dict[str, Layout] = {
     "ms-1.x": Layout(
-        _each_rank(_flat, "1.9", {"1.3": "1.3"}),
+        _flat,
         _FLAT_1,
-        {"1.3": Variant("MindSpore 1.3 and older, where 1.9 has other columns")},
+        {"1.3": Variant("MindSpore 1.3 and older, where 1.9 has other columns", version="1.3")},
+        version="1.9",
+        folder_of_several=_RANK,
     ),
     "ms-2.0": Layout(
-        _each_rank(_flat, "2.0"),
+        _flat,
         {**_FLAT, **_FLAT_NPU},
         {
             "kernel-names": Variant("columns are named after kernels, not operators", {"graph": True, **_FLAT_NPU}),
@@ -317,15 +294,19 @@ LAYOUTS: dict[str, Layout] = {
             **_OF_THE_RUN,
         },
         forms=("cpu_device", "gpu", "npu"),
+        version="2.0",
+        folder_of_several=_RANK,
     ),
-    "ms-2.1": Layout(_each_rank(_flat, "2.1"), {**_FLAT, "host_info": True}, _OF_THE_RUN),
+    "ms-2.1": Layout(_flat, {**_FLAT, "host_info": True}, _OF_THE_RUN, version="2.1", folder_of_several=_RANK),
     "ms-2.3": Layout(
-        _each_rank(_flat, "2.3"),
+        _flat,
         {**_FLAT, "host_info": False},
         {"documented": Variant("columns as in the documents, where the source has others"), **_OF_THE_RUN},
+        version="2.3",
+        folder_of_several=_RANK,
     ),
     "ms-2.5+": Layout(
-        _each_rank(ascend_directory.mindspore_cycle, "2.5"),
+        ascend_directory.mindspore_cycle,
         _MINDSPORE_NPU,
         {
             "block-dim": Variant("an older CANN: Block Dim in kernel_details, where it is Block Num now"),
@@ -333,10 +314,11 @@ LAYOUTS: dict[str, Layout] = {
             **_METRICS,
         },
         repeats=True,
+        version="2.5",
     ),
-    "ms-2.5+cpu": Layout(_each_rank(mindspore_cpu.cycle_2_5, "2.5"), _CPU, repeats=True),
+    "ms-2.5+cpu": Layout(mindspore_cpu.cycle_2_5, _CPU, repeats=True, version="2.5"),
     "pt-npu": Layout(
-        _each_rank(ascend_directory.torch_cycle),
+        ascend_directory.torch_cycle,
         _TORCH_NPU,
         {
             "2023": Variant(
@@ -350,30 +332,38 @@ LAYOUTS: dict[str, Layout] = {
         },
         repeats=True,
     ),
-    "pt-torch": Layout(_each_rank(trace_file), _switches("memory shapes no-flops no-gzip"), repeats=True),
+    "pt-torch": Layout(trace_file, _switches("memory shapes no-flops no-gzip"), repeats=True),
     "mf-profile": Layout(
-        _each_rank(_mf_profile, "2.5"), {**_MINDSPORE_NPU, **_CPU, **_ON_NPU}, forms=("cpu_device", "npu")
+        _of_device, {**_MINDSPORE_NPU, **_CPU, **_ON_NPU}, forms=_DEVICES, version="2.5", folder=f"profile/{_RANK}"
     ),
     "ms-dyn": Layout(
-        _each_rank(_ms_dyn, "2.5"), {**_MINDSPORE_NPU, **_CPU, **_ON_CPU}, forms=("cpu_device", "npu"), repeats=True
+        _of_device,
+        {**_MINDSPORE_NPU, **_CPU, **_ON_CPU},
+        forms=_DEVICES,
+        repeats=True,
+        version="2.5",
+        folder="rank{rank}_start{first}_stop{last}",
     ),
     "ranks": Layout(
-        _ranks,
+        _of_device,
         {**_MINDSPORE_NPU, **_CPU, **_ON_NPU},
         {
             inner: Variant(f"around {inner}", inner=inner)
             for inner in ("ms-1.x", "ms-2.0", "ms-2.1", "ms-2.3", "pt-npu", "pt-torch")
         },
-        forms=("cpu_device", "npu"),
+        forms=_DEVICES,
+        version="2.5",
+        folder=_RANK,
     ),
     "minddata": Layout(
-        _each_rank(minddata.pipeline_files, "2.10", {"1.x": "1.3"}),
+        minddata.pipeline_files,
         _switches("no-sink analysed"),
-        {"1.x": Variant("MindSpore 1.3: no times of batches, no memory, but throughput")},
+        {"1.x": Variant("MindSpore 1.3: no times of batches, no memory, but throughput", version="1.3")},
+        version="2.10",
     ),
-    "summary": Layout(_each_rank(summary.summary_files), {}),
-    "ir": Layout(_each_rank(graphs.graph_files), {"dot": False}),
-    "memtrack": Layout(_each_rank(graphs.memory_tracker), {"npu": False}),
+    "summary": Layout(summary.summary_files, {}, folder_of_several=_RANK),
+    "ir": Layout(graphs.graph_files, {"dot": False}, folder_of_several=_RANK),
+    "memtrack": Layout(graphs.memory_tracker, {"npu": False}, folder_of_several=_RANK),
     "dynamic-config": Layout(
         _dynamic_config,
         _switches("memory no-stack"),
@@ -382,5 +372,5 @@ LAYOUTS: dict[str, Layout] = {
             "torch_npu": Variant("torch_npu's dynamic_profile: the number of steps, where MindSpore has the last"),
         },
     ),
-    "cluster": Layout(_cluster, _switches("communication text no-db"), _OF_THE_RUN),
+    "cluster": Layout(ascend_directory.cluster_files, _switches("communication text no-db"), _OF_THE_RUN),
 }

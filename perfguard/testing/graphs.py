@@ -7,18 +7,11 @@ from __future__ import annotations
 
 from random import Random
 
-from perfguard.testing.formats import Files, Row, below, lines_bytes
+from perfguard.testing.formats import Files, Row, columns, lines_bytes
 from perfguard.testing.truth import Operator, Output, Rank, Shape, Truth, memory_totals
 
 #: Passes of the compiler, in their order.
 _PASSES = "bootstrap type_inference auto_monad graph_reusing inline optimize validate task_emit execute"
-
-_TASK = "time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack"
-_BLOCK = (
-    "start_time_stamp,end_time_stamp,device_addr,stream_id,pool_type,size,actual_used_memory,actual_peak_memory,"
-    "file_name,line_num,type,producer_task,task_name,node_name,graph_name,user_tasks,last_user_task,python_stack,"
-    "is_persistent,is_small"
-)
 
 _STACK = "File:/home/user/train.py;Line:10;Function:<module>|"
 _NEVER = 9223372036854775807
@@ -64,7 +57,7 @@ def graph_files(output: Output) -> Files:
         files[f"ms_output_{name}.pb"] = random.randbytes(128)
     if with_drawings:
         files[f"trace_code_graph_{counter + 2:04d}"] = _graph(truth, "trace_code")
-    return below(output.rank_folder, files)
+    return files
 
 
 def _graph(truth: Truth, name: str) -> bytes:
@@ -76,7 +69,7 @@ def _graph(truth: Truth, name: str) -> bytes:
         lines += [
             f"  %{number}(equiv{operator.name}) = {operator.type}({before}) {{instance name: {operator.type.lower()}}}",
             f"      : (<Tensor[Float32], {shape}>) -> (<Tensor[Float32], {shape}>)",
-            f"      # Scope: ({operator.kind.scope})",
+            f"      # Scope: ({operator.scope})",
         ]
     last = len(truth.operators) - 1
     shape = _shape(truth.operators[-1].output)
@@ -96,8 +89,8 @@ def _drawing(truth: Truth, name: str) -> bytes:
 
 
 def memory_tracker(output: Output) -> Files:
-    """Write the files of the memory tracker of one rank, in a folder of its own if there are several."""
-    return below(output.rank_folder, tracker_files(output, blocks=output.on["npu"]))
+    """Write the files of the memory tracker of one rank."""
+    return tracker_files(output, blocks=output.on["npu"])
 
 
 def tracker_files(output: Output, *, blocks: bool) -> Files:
@@ -111,8 +104,8 @@ def tracker_files(output: Output, *, blocks: bool) -> Files:
         names = (f"KernelActor_{number}", execution.operator.full_name, "kernel_graph_0")
         tasks.append((number + 1, *names, "kernel_runner.cc", 212, _STACK))
     return {
-        "task.csv": _table(_TASK, tasks),
-        "memory_block.csv": _table(_BLOCK, _blocks(rank, len(tasks)) if blocks else []),
+        "task.csv": _table(columns("task"), tasks),
+        "memory_block.csv": _table(columns("memory_block"), _blocks(rank, len(tasks)) if blocks else []),
         "tracker_graph.ir": _tracker_graph(output.truth.operators),
     }
 

@@ -5,15 +5,10 @@ Formats read on real output of MindSpore 2.0.0 and 2.10.0; sink mode from MindSp
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import pairwise
 
-from perfguard.testing.formats import Files, compact_json, csv_bytes, json_bytes, lines_bytes
+from perfguard.testing.formats import Files, Row, columns, compact_json, csv_bytes, json_bytes, lines_bytes
 from perfguard.testing.truth import Output, Pipeline, Stage
-
-_RAW = (
-    "op_id,op_type,num_workers,output_queue_size,output_queue_average_size,output_queue_length,"
-    "output_queue_usage_rate,sample_interval,parent_id,children_id"
-)
 
 
 def pipeline_files(output: Output) -> Files:
@@ -57,44 +52,37 @@ def device_wait(pipeline: Pipeline, *, header: bool) -> bytes:
 def _stages(output: Output) -> tuple[Stage, ...]:
     """Return the pipeline's operators; with data sink the root is the device's queue, which has no output queue."""
     pipeline = output.rank.pipeline
-    if not output.on["sink"]:
-        return pipeline.stages
-    idle = tuple(0 for _ in pipeline.sampled_at_ms)
-    root = replace(pipeline.stages[0], workers=1, children=(1,), sizes=None, system_percent=idle, user_percent=idle)
-    rest = (
-        replace(
-            one,
-            number=one.number + 1,
-            parent=0 if one.parent is None else one.parent + 1,
-            children=tuple(child + 1 for child in one.children),
-        )
-        for one in pipeline.stages
-    )
-    return (replace(root, type="DeviceQueueOp"), *rest)
+    idle = (0,) * len(pipeline.sampled_at_ms)
+    root = [Stage("DeviceQueueOp", 1, None, idle, idle)] if output.on["sink"] else []
+    return (*root, *pipeline.stages)
+
+
+def _children(number: int, found: tuple[Stage, ...]) -> list[int]:
+    return [number + 1] if number + 1 < len(found) else []
 
 
 def _profiling(pipeline: Pipeline, found: tuple[Stage, ...], *, throughput: bool) -> bytes:
     operators = []
-    for one in found:
+    for number, one in enumerate(found):
         metrics: dict[str, object] | None = None
         if one.sizes is not None:
-            queue: dict[str, object] = {"length": one.length, "size": one.sizes}
+            queue: dict[str, object] = {"length": pipeline.capacity, "size": one.sizes}
             if throughput:
                 queue["throughput"] = [size / pipeline.interval_ms for size in one.sizes]
             metrics = {"output_queue": queue}
-        operator = {"metrics": metrics, "num_workers": one.workers, "op_id": one.number, "op_type": one.type}
-        operators.append({**operator, **({"children": one.children} if one.children else {})})
+        operator = {"metrics": metrics, "num_workers": one.workers, "op_id": number, "op_type": one.type}
+        children = _children(number, found)
+        operators.append({**operator, **({"children": children} if children else {})})
     return compact_json({"op_info": operators, "sampling_interval": pipeline.interval_ms})
 
 
 def _utilization(pipeline: Pipeline, found: tuple[Stage, ...]) -> bytes:
     switches, idle, io, runnable, system, user = zip(*pipeline.device, strict=True)
     virtual, resident, proportional = zip(*pipeline.memory_kb, strict=True)
-    total = [pipeline.total_kb] * len(pipeline.sampled_at_ms)
-    used = [pipeline.total_kb // 25 + size // 2 for size in resident]
-    free = [whole - part for whole, part in zip(total, used, strict=True)]
+    total = pipeline.total_kb
+    used = [total // 25 + size // 2 for size in resident]
     process = {"pss": proportional, "rss": resident, "vss": virtual}
-    machine = {"available": free, "total": total, "used": used}
+    machine = {"available": [total - part for part in used], "total": [total] * len(used), "used": used}
     # One sample less: a process's share is measured between two samples.
     process_system, process_user = zip(*pipeline.process, strict=True)
     return compact_json(
@@ -124,19 +112,13 @@ def _utilization(pipeline: Pipeline, found: tuple[Stage, ...]) -> bytes:
 def _utilization_of_1(pipeline: Pipeline, found: tuple[Stage, ...]) -> bytes:
     switches, idle, io, runnable, system, user = zip(*pipeline.device, strict=True)
     process_system, process_user = zip(pipeline.process[0], *pipeline.process, strict=True)
+    device = {"user_utilization": user, "sys_utilization": system, "io_utilization": io, "idle_utilization": idle}
     return json_bytes(
         {
             "sampling_interval": pipeline.interval_ms,
             "cpu_processor_num": pipeline.processors,
             "time_stamp": pipeline.sampled_at_ms,
-            "device_info": {
-                "user_utilization": user,
-                "sys_utilization": system,
-                "io_utilization": io,
-                "idle_utilization": idle,
-                "runable_processes": runnable,
-                "context_switch_count": switches,
-            },
+            "device_info": {**device, "runable_processes": runnable, "context_switch_count": switches},
             "process_info": {"user_utilization": process_user, "sys_utilization": process_system},
             "op_info": _operator_utilization(found),
         }
@@ -144,13 +126,8 @@ def _utilization_of_1(pipeline: Pipeline, found: tuple[Stage, ...]) -> bytes:
 
 
 def _operator_utilization(found: tuple[Stage, ...]) -> list[dict[str, object]]:
-    return [
-        {
-            "metrics": {"user_utilization": one.user_percent, "sys_utilization": one.system_percent},
-            "op_id": one.number,
-        }
-        for one in found
-    ]
+    shares = [{"user_utilization": one.user_percent, "sys_utilization": one.system_percent} for one in found]
+    return [{"metrics": metrics, "op_id": number} for number, metrics in enumerate(shares)]
 
 
 def _interleaved(values: tuple[int, ...]) -> list[int]:
@@ -167,34 +144,34 @@ def _queue(pipeline: Pipeline, *, timed: bool) -> bytes:
 
 
 def _raw(pipeline: Pipeline, found: tuple[Stage, ...]) -> bytes:
-    rows: list[tuple[object, ...]] = []
-    for one in found:
-        queue: tuple[object, ...] = (None, None, None, None)
+    rows = []
+    for number, one in enumerate(found):
+        queue: Row = (None, None, None, None)
         if one.sizes is not None:
             average = sum(one.sizes) / len(one.sizes)
-            queue = (list(one.sizes), average, one.length, average / one.length)
-        children = list(one.children) or None
-        rows.append((one.number, one.type, one.workers, *queue, pipeline.interval_ms, one.parent, children))
-    return csv_bytes(_RAW, rows)
+            queue = (list(one.sizes), average, pipeline.capacity, average / pipeline.capacity)
+        links = (number - 1 if number else None, _children(number, found) or None)
+        rows.append((number, one.type, one.workers, *queue, pipeline.interval_ms, *links))
+    return csv_bytes(columns("minddata_pipeline_raw"), rows)
 
 
 def _summary(output: Output) -> dict[str, list[object]]:
-    found = _stages(output)
+    found, capacity = _stages(output), output.rank.pipeline.capacity
     names = [one.type.removesuffix("Op") for one in found]
-    operators = [f"{name}(id={one.number})" for name, one in zip(names, found, strict=True)]
+    operators = [f"{name}(id={number})" for number, name in enumerate(names)]
     cpu = [round((sum(one.system_percent) + sum(one.user_percent)) / len(one.system_percent), 2) for one in found]
     per_worker = [round(percent / one.workers, 2) for percent, one in zip(cpu, found, strict=True)]
-    average, used, empty = zip(*map(_queue_summary, found), strict=True)
+    average, used, empty = zip(*(_queue_summary(one.sizes, capacity) for one in found), strict=True)
     summary: dict[str, list[object]] = {
-        "op_ids": [one.number for one in found],
+        "op_ids": [*range(len(found))],
         "op_names": [*names],
         "pipeline_ops": [*operators],
         "num_workers": [one.workers for one in found],
         "queue_average_size": [*average],
         "queue_utilization_pct": [*used],
         "queue_empty_freq_pct": [*empty],
-        "children_ids": [list(one.children) for one in found],
-        "parent_id": [-1 if one.parent is None else one.parent for one in found],
+        "children_ids": [_children(number, found) for number in range(len(found))],
+        "parent_id": [*range(-1, len(found) - 1)],
         "avg_cpu_pct": [*cpu],
         **_batch_times(output),
         "avg_cpu_pct_per_worker": [*per_worker],
@@ -207,16 +184,15 @@ def _summary(output: Output) -> dict[str, list[object]]:
     ]
     if details:
         summary["cpu_analysis_details"] = details
-    if output.version == "2.0":
-        return {**{key: summary[key] for key in ("pipeline_ops", "op_names", "op_ids")}, **summary}
-    return summary
+    first = ("pipeline_ops", "op_names", "op_ids") if output.version == "2.0" else ()
+    return {**{key: summary[key] for key in first}, **summary}
 
 
-def _queue_summary(one: Stage) -> tuple[float, float, float]:
-    if one.sizes is None:
+def _queue_summary(sizes: tuple[int, ...] | None, capacity: int) -> tuple[float, float, float]:
+    if sizes is None:
         return -1, -1, -1
-    average = round(sum(one.sizes) / len(one.sizes), 2)
-    return average, round(100 * average / one.length, 2), round(100 * one.sizes.count(0) / len(one.sizes), 2)
+    average = round(sum(sizes) / len(sizes), 2)
+    return average, round(100 * average / capacity, 2), round(100 * sizes.count(0) / len(sizes), 2)
 
 
 def _batch_times(output: Output) -> dict[str, list[object]]:
@@ -225,13 +201,13 @@ def _batch_times(output: Output) -> dict[str, list[object]]:
     Without data sink, `per_batch_time` is the mean of the batches' times and of the times between batches.
     """
     batches = output.rank.pipeline.batches
-    counted = batches[1:]
-    between = [after.at_ms - before.at_ms for before, after in zip(batches, counted, strict=False)]
-    total = [one.total_ms for one in counted] + ([] if output.on["sink"] or output.version == "1.3" else between)
+    between = [after.at_ms - before.at_ms for before, after in pairwise(batches)]
+    total = [one.total_ms for one in batches[1:]]
+    total += [] if output.on["sink"] or output.version == "1.3" else between
     whole = {"per_batch_time": _mean(total)}
     parts = {
-        "per_pipeline_time": _mean([one.pipeline_ms for one in counted]),
-        "per_push_queue_time": _mean([one.push_ms for one in counted]),
+        "per_pipeline_time": _mean([one.pipeline_ms for one in batches[1:]]),
+        "per_push_queue_time": _mean([one.push_ms for one in batches[1:]]),
     }
     return {"1.3": whole, "2.0": {**whole, **parts}}.get(output.version, {**parts, **whole})
 

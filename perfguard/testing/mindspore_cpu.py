@@ -5,13 +5,14 @@ Formats read on real output of MindSpore 2.0.0 and 2.10.0 on CPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from perfguard.testing.formats import (
     Event,
     Files,
     below,
+    columns,
     complete,
     date_and_time,
     json_bytes,
@@ -32,7 +33,17 @@ from perfguard.testing.formats import (
     us,
     utc,
 )
-from perfguard.testing.truth import Execution, Operator, Output, Rank, grouped, memory_totals, of_step
+from perfguard.testing.truth import (
+    Execution,
+    Operator,
+    Output,
+    Rank,
+    Runs,
+    grouped,
+    memory_totals,
+    of_step,
+    runs_by_name,
+)
 
 #: Types that PyNative mode runs through its fast path; the profiler knows their type, not their scope.
 _FAST_PATH = frozenset({"MatMul", "ReLU"})
@@ -86,57 +97,36 @@ def log_file(output: Output, kind: str, directory: str, *, analysed: bool = Fals
     return {f"logs/{name}": lines_bytes(lines)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _HostRuns:
-    """All executions that the profiler counts under one name."""
-
-    type: str
-    full_name: str
-    executions: list[Execution]
-
-    @property
-    def name(self) -> str:
-        """The name without its scope."""
-        return self.full_name.rpartition("/")[2]
-
-    @property
-    def total_ms(self) -> float:
-        """Sum of the executions' durations, in milliseconds."""
-        return sum(one.duration_ns for one in self.executions) / 1_000_000
-
-
-def _host_runs(output: Output) -> list[_HostRuns]:
-    """Return the operators as the profiler names them in graph or in PyNative mode."""
-    names = grouped(output.truth.operators, lambda one: _full_name(one, output))
-    runs = grouped(output.rank.executions, lambda run: _full_name(run.operator, output))
-    return [_HostRuns(type=ones[0].type, full_name=name, executions=runs[name]) for name, ones in names.items()]
-
-
-def _is_pynative(output: Output) -> bool:
+def _host_name(operator: Operator, output: Output) -> str:
+    """Return the name under which the profiler counts the executions of an operator, in graph or in PyNative mode."""
     # On an Ascend device the host's operators are written in graph mode's form.
-    return output.version == "2.5" and not output.on["graph"]
-
-
-def _is_fast(operator: Operator, output: Output) -> bool:
-    return _is_pynative(output) and operator.type in _FAST_PATH
-
-
-def _full_name(operator: Operator, output: Output) -> str:
-    if not _is_pynative(output):
+    if output.version != "2.5" or output.on["graph"]:
         return operator.full_name
-    return operator.type if _is_fast(operator, output) else f"Default/{operator.type}-op{operator.number}"
+    return operator.type if operator.type in _FAST_PATH else f"Default/{operator.name}"
+
+
+def _host_runs(output: Output) -> list[Runs[Execution]]:
+    return runs_by_name(output.rank.executions, lambda operator: _host_name(operator, output))
 
 
 def operator_files(output: Output) -> Files:
     """Write the four operator files of one rank, by their names. Their clock is the machine's uptime before 2.1."""
-    kept = _host_runs(output)
-    number = output.number
+    kept, number, offset_ns = _host_runs(output), output.number, _offset_ns(output)
+
+    def stamped(run: Execution) -> str:
+        return f"{run.start_ns - offset_ns},{milliseconds(run.duration_ns)},0 "
+
     return {
         f"cpu_op_detail_info_{number}.csv": _detail(kept, output.rank),
         f"cpu_op_type_info_{number}.csv": _types(kept),
-        f"cpu_op_execute_timestamp_{number}.txt": _timestamps(kept, _offset_ns(output)),
+        f"cpu_op_execute_timestamp_{number}.txt": timestamps(kept, "HostCpuOps", stamped),
         f"cpu_framework_{number}.txt": _framework(output),
     }
+
+
+def timestamps(kept: Iterable[Runs[Execution]], side: str, stamped: Callable[[Execution], str]) -> bytes:
+    """Write the starts and durations of every execution, an operator a line."""
+    return lines_bytes(f"{one.name};{side};{''.join(map(stamped, one.runs))}" for one in kept)
 
 
 def _offset_ns(output: Output) -> int:
@@ -144,69 +134,62 @@ def _offset_ns(output: Output) -> int:
     return output.rank.steps[0].start_ns - 1_182_000_000_000 if output.version == "2.0" else 0
 
 
-def _detail(kept: list[_HostRuns], rank: Rank) -> bytes:
-    whole = sum(one.total_ms for one in kept)
+def _total_ms(kept: Iterable[Runs[Execution]]) -> float:
+    return sum(one.total_ns / 1_000_000 for one in kept)
+
+
+def _detail(kept: list[Runs[Execution]], rank: Rank) -> bytes:
+    whole = _total_ms(kept)
     rows = []
     for one in reversed(kept):
-        count = len(one.executions)
-        times = map(six_digits, (one.total_ms, one.total_ms / count, one.total_ms / whole))
-        rows.append(("Host", one.type, one.name, one.full_name, count, *times, "Default", rank.pid))
-    header = "op_side,op_type,op_name,full_op_name,op_occurrences,op_total_time(ms),op_avg_time(ms),total_proportion"
-    return plain_csv(f"{header},subgraph,pid", rows)
+        kind, name, count, total = one.operator.type, one.name.rpartition("/")[2], len(one.runs), _total_ms([one])
+        times = map(six_digits, (total, total / count, total / whole))
+        rows.append(("Host", kind, name, one.name, count, *times, "Default", rank.pid))
+    return plain_csv(columns("cpu_op_detail_info"), rows)
 
 
-def _types(kept: list[_HostRuns]) -> bytes:
-    whole = sum(one.total_ms for one in kept)
+def _types(kept: list[Runs[Execution]]) -> bytes:
+    whole = _total_ms(kept)
     rows = []
-    for kind, ones in grouped(kept, lambda one: one.type).items():
-        count = sum(len(one.executions) for one in ones)
-        total = sum(one.total_ms for one in ones)
-        frequency = count // len(ones[0].executions)
-        rows.append((kind, count, frequency, *map(six_digits, (total, total / count, total / whole))))
-    header = "op_type,type_occurrences,execution_frequency(per-step),total_compute_time,avg_time(ms),percent"
-    return plain_csv(header, rows)
-
-
-def _timestamps(kept: list[_HostRuns], offset_ns: int) -> bytes:
-    lines = []
-    for one in kept:
-        runs = "".join(f"{run.start_ns - offset_ns},{milliseconds(run.duration_ns)},0 " for run in one.executions)
-        lines.append(f"{one.full_name};HostCpuOps;{runs}")
-    return lines_bytes(lines)
+    for kind, ones in grouped(kept, lambda one: one.operator.type).items():
+        count, total = sum(len(one.runs) for one in ones), _total_ms(ones)
+        times = map(six_digits, (total, total / count, total / whole))
+        rows.append((kind, count, count // len(ones[0].runs), *times))
+    return plain_csv(columns("cpu_op_type_info"), rows)
 
 
 def _framework(output: Output) -> bytes:
     """Write cpu_framework: in PyNative mode 2.10 leaves the type of fast-path operators blank."""
     lines = []
-    for execution in output.rank.executions:
-        operator = execution.operator
-        if _is_fast(operator, output):
-            lines.append(f";;{output.truth.graph};")
-            continue
-        shapes = ("NoShape" if shape is None else list(shape) for shape in operator.inputs)
-        inputs = "".join(f"input_{i}:{shape};" for i, shape in enumerate(shapes, start=1))
-        lines.append(f"{operator.type};{operator.name};{output.truth.graph};{inputs}")
+    for operator in (one.operator for one in output.rank.executions):
+        shapes = ["NoShape" if shape is None else list(shape) for shape in operator.inputs]
+        is_fast = _host_name(operator, output) == operator.type
+        lines.append(f";;{output.truth.graph};" if is_fast else framework_line(output, operator, shapes))
     return lines_bytes(lines)
+
+
+def framework_line(output: Output, operator: Operator, shapes: Iterable[object]) -> str:
+    """Return an operator's line in cpu_framework or gpu_framework."""
+    inputs = "".join(f"input_{i}:{shape};" for i, shape in enumerate(shapes, start=1))
+    return f"{operator.type};{operator.name};{output.truth.graph};{inputs}"
 
 
 def memory_file(rank: Rank) -> Files:
     """Write cpu_ms_memory_record of one rank (MindSpore 2.3 and later, `profile_memory`)."""
     totals = ((at, _BEFORE_BYTES + total) for at, _, total in memory_totals(rank.allocations))
-    header = "Timestamp(ns),Total Allocated(Byte),Total Reserved(Byte),Total Active(Byte)"
-    table = plain_csv(header, ((at, total, _POOL_BYTES, total) for at, total in totals))
-    return {f"cpu_ms_memory_record_{rank.number}.txt": table}
+    rows = ((at, total, _POOL_BYTES, total) for at, total in totals)
+    return {f"cpu_ms_memory_record_{rank.number}.txt": plain_csv(columns("cpu_ms_memory_record"), rows)}
 
 
 def _trace_view(output: Output) -> bytes:
     """Write trace_view.json of MindSpore 2.5 and later on a CPU: `ts` and `dur` are strings."""
-    runs = [(one.full_name, run) for one in _host_runs(output) for run in one.executions]
+    runs = [(one.name, run) for one in _host_runs(output) for run in one.runs]
     events = lane(2, "CPU OP", 2, 0)
     for name, run in runs:
         dur = lossy_microseconds(milliseconds(run.duration_ns), 1000)
         events.append(complete(name, 2, 0, _start(run.start_ns), dur, {"type": "HostCpuOps"}))
     # Operators of the fast path have no scope.
-    scoped = ((name, run.start_ns, run.end_ns) for name, run in runs if name.startswith(("Default", "Gradients")))
-    names, spans = scope_lane(scoped, _start)
+    names, spans = scope_lane(((name, run.start_ns, run.end_ns) for name, run in runs if "/" in name), _start)
     return json_bytes([*events, *names, *spans])
 
 
@@ -216,10 +199,8 @@ def _start(ns: int) -> str:
 
 def _timeline_files(output: Output) -> Files:
     """Write cpu_timeline_display and cpu_timeline_summary of MindSpore 2.0 on a CPU in graph mode."""
-    rank, kept = output.rank, _host_runs(output)
-    runs = sorted(((run, one) for one in kept for run in one.executions), key=lambda pair: pair[0].start_ns)
-    layers = scope_layers((one.full_name, run.start_ns, run.end_ns) for run, one in runs)
-    number = rank.number
+    rank, runs, number = output.rank, output.rank.executions, output.number
+    layers = scope_layers((run.operator.full_name, run.start_ns, run.end_ns) for run in runs)
 
     def event(name: str, tid: object, start_ns: int, dur: float, pid: int = number, **more: object) -> Event:
         return timeline_event(name, tid, us(start_ns - _offset_ns(output)), dur, pid, **more)
@@ -228,22 +209,22 @@ def _timeline_files(output: Output) -> Files:
     for tid, index, times in ((100001, -3, len(layers)), (100000, -4, 2 * len(rank.steps))):
         place: Event = {"name": "thread_sort_index", "pid": number, "tid": tid, "ts": 0, "ph": "M", "cat": "__metadata"}
         events += [{**place, "args": {"sort_index": index}}] * times
-    for run, one in runs:
-        events.append(event(one.name, "HostCpuOps0", run.start_ns, float(milliseconds(run.duration_ns)) * 1000))
+    for run in runs:
+        dur = float(milliseconds(run.duration_ns)) * 1000
+        events.append(event(run.operator.name, "HostCpuOps0", run.start_ns, dur))
     for layer in layers:
         dur = us(layer.end_ns - layer.start_ns)
         events.append(event(layer.name, 100001, layer.start_ns, dur, scope_level=layer.depth))
     for i, step in enumerate(rank.steps, start=1):
-        inside = of_step((run for run, _ in runs), step.step)
+        inside = of_step(runs, step.step)
         events.append(event(str(i), 100000, inside[0].start_ns, us(inside[-1].end_ns - inside[0].start_ns)))
-    for run, _ in runs:
-        events.append(event("computation_op", "7999", run.start_ns, us(run.duration_ns), pid=12000))
-    for (before, _), (after, _) in pairwise(runs):
+    events += [event("computation_op", "7999", run.start_ns, us(run.duration_ns), pid=12000) for run in runs]
+    for before, after in pairwise(runs):
         events.append(event("free_time", "8002", before.end_ns, us(after.start_ns - before.end_ns), pid=12000))
     events += lane_labels(str(number), "Host CPU OP")
-    total = sum(float(milliseconds(run.duration_ns)) for run, _ in runs)
-    depth = max(one.full_name.count("/") for one in kept)
-    summary = timeline_summary(total, operators=len(kept), runs=len(runs), depth=depth)
+    total = sum(float(milliseconds(run.duration_ns)) for run in runs)
+    depth = max(one.full_name.count("/") for one in output.truth.operators)
+    summary = timeline_summary(total, operators=len(output.truth.operators), runs=len(runs), depth=depth)
     return {
         f"cpu_timeline_display_{number}.json": one_by_one(events),
         f"cpu_timeline_summary_{number}.json": summary,

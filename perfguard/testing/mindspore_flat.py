@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import accumulate
 
 from perfguard.testing import minddata
 from perfguard.testing.ascend_communication import communication_files
@@ -45,7 +46,7 @@ from perfguard.testing.formats import (
 )
 from perfguard.testing.graphs import tracker_files
 from perfguard.testing.mindspore_cpu import memory_file, operator_files, profiler_info
-from perfguard.testing.truth import Operator, Output, Rank, Runs, Shape, grouped
+from perfguard.testing.truth import Kernel, Operator, Output, Rank, Runs, grouped, shape_text
 
 
 def directory(output: Output) -> Files:
@@ -68,7 +69,7 @@ def directory(output: Output) -> Files:
     if on.get("heterogeneous"):
         files |= operator_files(output)
     if on.get("host_info"):
-        files |= _host_info(output.rank)
+        files |= _host_info(output)
     if output.version == "2.3":
         files |= _since_2_3(output)
     return below("profiler", files)
@@ -105,20 +106,12 @@ def _graph_files(output: Output) -> Files:
 
 
 def _device_tables(output: Output) -> Files:
-    number = output.number
-    runs = output.rank.runs()
-    unit = 1000 if output.since_2_1 else 1_000_000
-    time = {"1.3": "execution_time", "1.9": "execution_time", "2.3": "task_time"}.get(output.version, "total_time")
-    header = ["full_kernel_name" if output.names_kernels else "full_op_name", "execution_time", "execution_frequency"]
-    detail: list[Row] = [(one.name, one.mean_ns / unit, len(one.kernels)) for one in runs]
-    if output.since_2_1:
-        header = [header[0], "task_duration", "execution_frequency", "task_type"]
-        detail = [(*row, one.operator.kind.core) for row, one in zip(detail, runs, strict=True)]
-    elif output.before_2_0:
-        header, detail = header[:2], [row[:2] for row in detail]
+    number, unit = output.number, 1000 if output.since_2_1 else 1_000_000
+    header = output.columns("aicore_intermediate_detail").split(",")
+    detail = [(one.name, one.mean_ns / unit, len(one.runs), one.operator.core) for one in output.rank.runs()]
     return {
-        f"aicore_intermediate_{number}_detail.csv": csv_bytes(header, detail),
-        f"aicore_intermediate_{number}_type.csv": _type_table(output, time=time),
+        f"aicore_intermediate_{number}_detail.csv": csv_bytes(header, (row[: len(header)] for row in detail)),
+        f"aicore_intermediate_{number}_type.csv": _type_table(output, output.columns("aicore_intermediate_type")),
         f"framework_raw_{number}.csv": _framework(output),
         f"output_timeline_data_{number}.txt": _timeline_data(output),
         f"ascend_timeline_display_{number}.json": _timeline(output),
@@ -126,7 +119,7 @@ def _device_tables(output: Output) -> Files:
     }
 
 
-def _by_type(runs: Iterable[Runs], *, once: bool) -> dict[str, tuple[float, int]]:
+def _by_type(runs: Iterable[Runs[Kernel]], *, once: bool) -> dict[str, tuple[float, int]]:
     """Return time in nanoseconds and number of runs of each type.
 
     `once`: mean time and number of operators, because 1.x counts an operator once, however often it ran.
@@ -134,12 +127,12 @@ def _by_type(runs: Iterable[Runs], *, once: bool) -> dict[str, tuple[float, int]
     return {
         kind: (sum(one.mean_ns for one in ones), len(ones))
         if once
-        else (sum(one.total_ns for one in ones), sum(len(one.kernels) for one in ones))
+        else (sum(one.total_ns for one in ones), sum(len(one.runs) for one in ones))
         for kind, ones in grouped(runs, lambda one: one.operator.type).items()
     }
 
 
-def _type_table(output: Output, *, time: str) -> bytes:
+def _type_table(output: Output, header: str) -> bytes:
     groups = _by_type(output.rank.runs(), once=output.before_2_0)
     whole = sum(total for total, _ in groups.values())
     rows: list[Row] = [
@@ -148,39 +141,33 @@ def _type_table(output: Output, *, time: str) -> bytes:
         else (kind, total / 1_000_000, times, f"{100 * total / whole:.2f}")
         for kind, (total, times) in groups.items()
     ]
-    name = "kernel_type" if output.names_kernels else "op_type"
-    return csv_bytes(f"{name},{time},execution_frequency,percent", rows)
+    return csv_bytes(header, rows)
 
 
 def _operator_info(operator: Operator, *, capital: bool) -> dict[str, dict[str, object]]:
-    first = "Input" if capital else "input"
-    info = {f"{first}_{i}": _tensor(shape) for i, shape in enumerate(operator.shapes)}
-    info["Output_0" if capital else "output_0"] = _tensor(operator.output)
-    return info
-
-
-def _tensor(shape: Shape) -> dict[str, object]:
-    text = ",".join(map(str, shape))
-    return {"format": "DefaultFormat", "data_type": "NUMBER_TYPE_FLOAT32", "shape": text}
+    named = {f"input_{i}": shape for i, shape in enumerate(operator.shapes)} | {"output_0": operator.output}
+    return {
+        name.capitalize() if capital else name: {
+            "format": "DefaultFormat",
+            "data_type": "NUMBER_TYPE_FLOAT32",
+            "shape": shape_text(shape),
+        }
+        for name, shape in named.items()
+    }
 
 
 def _framework(output: Output) -> bytes:
-    first = "task_id,stream_id,block_dim"
-    header = f"{first},full_op_name,op_name,op_type,subgraph,op_info"
-    end: Row = (output.truth.graph,)
-    if output.names_kernels:
-        header = f"{first},full_kernel_name,op_name,kernel_name,kernel_type,subgraph,op_info,graph_id"
-    elif output.before_2_0:
-        end = ()
-    else:
-        header += ",model_id,kernel_type" if output.version == "2.1" else ",graph_id"
-    rows: list[Row] = []
+    header = output.columns("framework_raw").split(",")
+    is_kernel = "full_kernel_name" in header
+    rows = []
     for one in output.rank.runs():
-        operator, name = one.operator, one.name
-        names = (name, name, operator.name) if output.names_kernels else (name, operator.name)
-        info = json.dumps(_operator_info(operator, capital=output.since_2_1))
-        last = (1, operator.kind.core) if output.version == "2.1" else end
-        rows.append((one.kernels[0].task, STREAM, 32, *names, operator.type, operator.subgraph, info, *last))
+        operator, kind = one.operator, one.operator.type
+        cells = {"task_id": one.runs[0].task, "stream_id": STREAM, "block_dim": 32, "subgraph": operator.subgraph}
+        cells |= {"full_op_name": one.name, "full_kernel_name": one.name, "kernel_name": operator.name}
+        cells |= {"op_name": one.name if is_kernel else operator.name, "op_type": kind}
+        cells |= {"kernel_type": kind if is_kernel else operator.core, "model_id": 1, "graph_id": output.truth.graph}
+        cells["op_info"] = json.dumps(_operator_info(operator, capital=output.since_2_1))
+        rows.append([cells[column] for column in header])
     return csv_bytes(header, rows)
 
 
@@ -191,25 +178,21 @@ def _timeline_data(output: Output) -> bytes:
         if one.operator.is_cube or not output.since_2_1:
             begin = us(start) if output.since_2_1 else start / 1_000_000
             rows.append((one.operator.full_name, STREAM, begin, one.duration_ns / 1_000_000))
-    if not output.since_2_1:
-        return plain_csv("op_name, stream_id, start_time(ms), duration(ms)", rows)
-    name = "kernel_name" if output.names_kernels else "op_name"
-    return csv_bytes(f"{name},stream_id,start_time(us),duration(ms)", rows)
+    return (csv_bytes if output.since_2_1 else plain_csv)(output.columns("output_timeline_data"), rows)
 
 
 def _timeline(output: Output) -> bytes:
-    rank = output.rank
+    rank, events = output.rank, list[Event]()
     if output.since_2_1:
         pid = int(f"1{rank.number}")
         name = {"name": f"Scope Layer Rank{rank.number}"}
-        events: list[Event] = [*cann_events(output, strings=False)]
+        events += cann_events(output, strings=False)
         events.append({"name": "process_name", "pid": pid, "tid": 0, "args": name, "ph": "M"})
         for layer in scope_layers((one.operator.full_name, one.start_ns, one.end_ns) for one in rank.kernels):
             event: Event = {"name": layer.name, "ph": "X", "pid": pid, "tid": layer.depth}
             ts, dur = microseconds(layer.start_ns), us(layer.end_ns - layer.start_ns)
             events.append({**event, "ts": ts, "dur": dur, "args": {}})
         return json_bytes(events)
-    events = []
     for one in rank.kernels:
         operator, start = one.operator, us(one.start_ns - rank.kernels[0].start_ns)
         args = {"type": operator.type, "fullname": operator.full_name, **_operator_info(operator, capital=False)}
@@ -228,10 +211,6 @@ def _summary(output: Output) -> bytes:
     )
 
 
-def _title(text: str) -> str:
-    return f"{'=' * 20}{text}{'=' * 20}"
-
-
 def _reports(output: Output) -> Files:
     """Write the text reports of 2.0 and older: tables for people, with blanks between the columns."""
     rank, number = output.rank, output.number
@@ -246,60 +225,59 @@ def _reports(output: Output) -> Files:
     return files
 
 
+def _report(title: str, lines: Iterable[str]) -> bytes:
+    return lines_bytes([f"{title:=^{len(title) + 40}}", *lines])
+
+
 def _compute_times(rank: Rank, *, counts: bool) -> bytes:
     lines = [
-        _title("op compute time"),
         f"op_name       compute_time(ms) stream_id{' execution_times' if counts else ''}",
         f"------------  ---------------  ---------{' ---------------' if counts else ''}",
     ]
     for one in rank.runs():
-        times = f" {len(one.kernels)}" if counts else ""
+        times = f" {len(one.runs)}" if counts else ""
         lines.append(f"{one.name} {one.mean_ns / 1_000_000}  {STREAM}{times}")
     lines.append(f"total op  {sum(one.mean_ns / 1_000_000 for one in rank.runs())} 0")
-    return lines_bytes(lines)
+    return _report("op compute time", lines)
 
 
 def _compute_time_details(rank: Rank) -> bytes:
     runs = rank.runs()
     whole = sum(one.mean_ns for one in runs)
-    lines = [_title("op compute time"), "optype_name compute_time(ms, per-step) called_times(per-step) percent"]
+    lines = ["optype_name compute_time(ms, per-step) called_times(per-step) percent"]
     for kind, (time, count) in _by_type(runs, once=True).items():
         lines.append(f"{kind} {time / 1_000_000} {count} {round(100 * time / whole, 2)}")
     lines += ["", "Detail:", "op_name op_type avg_execution_time subgraph full_op_name"]
     for one in runs:
         operator, mean = one.operator, one.mean_ns / 1_000_000
         lines.append(f"{operator.name} {operator.type} {mean} {operator.subgraph} {one.name}")
-    return lines_bytes(lines)
+    return _report("op compute time", lines)
 
 
 def _hardware_tasks(rank: Rank) -> bytes:
-    lines = [_title("45 HWTS data"), "Type           cnt  Core_ID  Block_ID  Task_ID  Cycle_counter   Stream_ID"]
+    lines = ["Type           cnt  Core_ID  Block_ID  Task_ID  Cycle_counter   Stream_ID"]
     for place, kernel in enumerate(rank.kernels):
         for offset, (kind, at) in enumerate((("Start of task", kernel.start_ns), ("End of task", kernel.end_ns))):
             count, name = (2 * place + offset) % 16, f"{STREAM}_{kernel.task % 60_000}"
             ticks = device_ns(rank, at) // 10
             lines.append(f"{kind:<14} {count:<4} 0        0         {name:<8} {ticks:<15} {STREAM}")
-    return lines_bytes(lines)
+    return _report("45 HWTS data", lines)
 
 
 def _aicpu(output: Output) -> Files:
     """Write the operators of the AI CPU: the one that fetches a batch, once a step."""
-    kind = "kernel_type" if output.names_kernels or output.before_2_0 else "op_type"
     dispatch, run = 0.15, 0.22
     total = dispatch + run if output.since_2_1 else 0.888
     rows: list[Row] = []
     for serial, step in enumerate(output.rank.steps, start=1):
         start = device_ns(output.rank, step.start_ns) // 1000
         rows.append((serial, "GetNext", total, dispatch, run, start, start + 370))
-    number = "serial_num" if output.variant == "documented" else "serial_number"
-    header = f"{number},{kind},total_time,dispatch_time,execution_time,run_start,run_end"
-    files = {f"aicpu_intermediate_{output.number}.csv": csv_bytes(header, rows)}
+    files = {f"aicpu_intermediate_{output.number}.csv": csv_bytes(output.columns("aicpu_intermediate"), rows)}
     if not output.since_2_1:
-        execution = "" if output.before_2_0 else "execution_time(ms) "
-        title = f"serial_number node_type_name total_time(ms) dispatch_time(ms) {execution}run_start run_end"
         lines = [" ".join(map(str, (*row[:4], *row[5:]) if output.before_2_0 else row)) for row in rows]
+        lines = [output.columns("output_data_preprocess_aicpu"), *lines]
         last = f"AI CPU Total Time(ms): {0.888 * len(rows):.6f}"
-        files[f"output_data_preprocess_aicpu_{output.number}.txt"] = lines_bytes([title, *lines, last])
+        files[f"output_data_preprocess_aicpu_{output.number}.txt"] = lines_bytes([*lines, last])
     return files
 
 
@@ -308,7 +286,7 @@ def _pynative(output: Output) -> Files:
     name = f"pynative_op_intermediate_{output.number}"
     return {
         f"{name}_detail.csv": csv_bytes("full_op_name,execution_time", detail),
-        f"{name}_type.csv": _type_table(output, time="execution_time"),
+        f"{name}_type.csv": _type_table(output, "op_type,execution_time,execution_frequency,percent"),
     }
 
 
@@ -343,7 +321,7 @@ def _dynamic_shapes(output: Output) -> bytes:
     means: dict[str, object] = {}
     for kind, ones in grouped(output.rank.runs(), lambda one: one.operator.type).items():
         entries = []
-        times_of = [[kernel.duration_ns / 1_000_000 for kernel in one.kernels] for one in ones]
+        times_of = [[kernel.duration_ns / 1_000_000 for kernel in one.runs] for one in ones]
         for one, times in zip(ones, times_of, strict=True):
             info = json.dumps(_operator_info(one.operator, capital=output.since_2_1)).replace('"', "")
             shapes = [f"{info},{output.truth.graph}"] * len(times)
@@ -355,18 +333,15 @@ def _dynamic_shapes(output: Output) -> bytes:
 
 
 def _memory_usage(output: Output) -> Files:
-    total = 0.0
-    nodes, lines = [], []
-    for number, one in enumerate(output.truth.operators):
-        size = 4 * one.output[0] * one.output[-1] / (1 << 30)
-        total += size
-        lines.append(total)
+    sizes = [4 * one.output[0] * one.output[-1] / (1 << 30) for one in output.truth.operators]
+    nodes = []
+    for number, (one, size) in enumerate(zip(output.truth.operators, sizes, strict=True)):
         node = {"name": one.name, "fullname": one.full_name, "node_id": number, "allocations": 1}
         nodes.append({**node, "size": size, "allocated": size, "inputs": [], "outputs": []})
-    count = len(nodes)
+    lines, count = [*accumulate(sizes)], len(sizes)
     graph: Event = {"graph_id": 0, "static_mem": 0.0, "fp_start": 0, "bp_end": count - 1}
     graph |= {"lines": lines, "nodes": nodes, "breakdowns": []}
-    summary = {"capacity": 32, "allocations": count, "deallocations": count, "peak_mem": total, "static_mem": 0.0}
+    summary = {"capacity": 32, "allocations": count, "deallocations": count, "peak_mem": lines[-1], "static_mem": 0.0}
     return {
         f"memory_usage_summary_{output.number}.json": json_bytes(summary),
         f"memory_usage_details_{output.number}.json": json_bytes({"0": graph}),
@@ -376,30 +351,29 @@ def _memory_usage(output: Output) -> Files:
 def _parallel_strategy(output: Output) -> bytes:
     world = output.truth.world
     strategy = {"dtype": "DT_TUPLE", "values": [{"dtype": "DT_INT64", "intVal": str(world)}]}
-    attributes = [{"name": "gen_strategy", "value": strategy}]
-    nodes = []
+    nodes: list[Event] = []
     for number, one in enumerate(output.truth.operators, start=1):
-        node = {"name": str(number), "opType": one.type, "scope": one.kind.scope, "attribute": attributes}
+        node: Event = {"name": str(number), "opType": one.type, "scope": one.scope}
+        node["attribute"] = [{"name": "gen_strategy", "value": strategy}]
         nodes.append({**node, "fullName": one.full_name, "instanceName": ""})
     devices = [{"dim": [{"size": str(number)} for number in range(world)]}]
     config = {"rankId": output.number, "stageId": 0, "parallelType": "data_parallel", "stageDevices": devices}
     return json_bytes({"config": config, "graph": {"node": nodes}}, indent=2)
 
 
-def _host_info(rank: Rank) -> Files:
-    header = "tid,pid,parent_pid,module_name,event,stage,level,start_end,custom_info,memory_usage(kB),time_stamp(us)"
+def _host_info(output: Output) -> Files:
+    rank = output.rank
     rows: list[Row] = []
     events = []
-    memory = 345_678
-    for step in rank.steps:
+    for number, step in enumerate(rank.steps):
         for kind, at in ((0, step.start_ns), (1, step.end_ns)):
-            memory += 4
+            memory = 345_682 + 4 * (2 * number + kind)
             rows.append((rank.pid, rank.pid, 1, "Graph", "RunGraph", "Run", 0, kind, "", memory, at // 1000))
         dur = step.end_ns // 1000 - step.start_ns // 1000
         event = {"name": "RunGraph", "ph": "X", "pid": rank.pid, "tid": rank.pid, "ts": step.start_ns // 1000}
         events.append({**event, "dur": dur, "args": {"module": "Graph", "stage": "Run"}})
     return {
-        f"host_info/host_info_{rank.number}.csv": plain_csv(header, rows),
+        f"host_info/host_info_{rank.number}.csv": plain_csv(output.columns("host_info"), rows),
         f"host_info/timeline_{rank.number}.json": json_bytes(events),
     }
 
@@ -430,17 +404,13 @@ def _since_2_3(output: Output) -> Files:
 
 
 def _dataset(output: Output) -> bytes:
-    time = "Avg. time(us)" if output.variant == "documented" else "Avg. time (us)"
     stages, batches = output.rank.pipeline.stages, output.rank.pipeline.batches
     rows = [(stage.type.removesuffix("Op"), "WorkerEntry", len(batches), 125.5, "") for stage in stages]
-    return csv_bytes(f"Operation,Stage,Occurrences,{time},Custom Info", rows)
+    return csv_bytes(output.columns("dataset"), rows)
 
 
 def _operator_memory(output: Output) -> bytes:
-    header = (
-        "Name,Size(KB),Allocation Time(us),Duration(us),Allocation Total Allocated(MB),Allocation Total Reserved(MB),"
-        "Release Total Allocated(MB),Release Total Reserved(MB),Device"
-    )
-    names = [*header.split(",")[:-1], "Device Type"]
+    header = output.columns("operator_memory 2.3")
+    names = f"{header} Type".split(",")
     blocks = block_cells(output, blank="", time=microseconds, duration=us)
     return plain_csv(header, ([cells[name] for name in names] for cells in blocks))

@@ -12,6 +12,7 @@ from perfguard.testing import minddata
 from perfguard.testing.formats import (
     Files,
     below,
+    columns,
     csv_bytes,
     json_bytes,
     lane_labels,
@@ -23,8 +24,8 @@ from perfguard.testing.formats import (
     timeline_summary,
     us,
 )
-from perfguard.testing.mindspore_cpu import profiler_info
-from perfguard.testing.truth import Kernel, Operator, Output, Rank, Span, grouped, of_step
+from perfguard.testing.mindspore_cpu import framework_line, profiler_info, timestamps
+from perfguard.testing.truth import Execution, Kernel, Operator, Output, Rank, Span, grouped, of_step, runs_by_name
 
 _LAUNCH = "cuLaunchKernel"
 _STREAM = 17
@@ -38,9 +39,11 @@ def directory(output: Output) -> Files:
         f"gpu_op_detail_info_{number}.csv": _detail(rank),
         f"gpu_op_type_info_{number}.csv": _types(rank),
         f"gpu_activity_data_{number}.csv": _activities(rank),
-        f"gpu_op_execute_timestamp_{number}.txt": _timestamps(rank),
+        f"gpu_op_execute_timestamp_{number}.txt": timestamps(runs_by_name(rank.executions), "GpuOps", _stamped),
         f"activity_execute_timestamp_{number}.txt": _activity_timestamps(rank),
-        f"gpu_framework_{number}.txt": _framework(output),
+        f"gpu_framework_{number}.txt": lines_bytes(
+            framework_line(output, one.operator, _shapes(one.operator)) for one in rank.executions
+        ),
         f"step_trace_profiling_{number}.txt": _step_points(rank),
         f"start_time_{number}.txt": lines_bytes(
             [f"host_monotonic_raw_time(ns): {rank.start_ns % 10**15}", f"gpu_start_time(ns): {rank.start_ns}"]
@@ -61,73 +64,43 @@ def _activity(operator: Operator) -> str:
     return f"{operator.type}Kernel<float>(int, float const*, float*)"
 
 
-def _total_us(spans: Sequence[Span]) -> float:
-    return us(sum(one.duration_ns for one in spans))
-
-
-def _launches(kernels: Sequence[Kernel]) -> list[Span]:
-    return [one.launch for one in kernels]
-
-
 def _detail(rank: Rank) -> bytes:
-    whole = sum(one.launch.duration_ns for one in rank.kernels)
+    whole = sum(one.duration_ns for one in rank.executions)
     rows = []
-    for runs in rank.runs():
-        one, count, total = runs.operator, len(runs.kernels), _total_us(_launches(runs.kernels))
-        times = map(six_digits, (total, total / count, total * 1000 / whole, us(runs.total_ns)))
-        rows.append(("Device", one.type, one.name, one.full_name, count, *times, count))
-    header = (
-        "op_side,op_type,op_name,op_full_name,op_occurrences,op_total_time(us),op_avg_time(us),total_proportion,"
-        "cuda_activity_cost_time(us),cuda_activity_call_count"
-    )
-    return plain_csv(header, rows)
+    for launched, runs in zip(runs_by_name(rank.executions), rank.runs(), strict=True):
+        one, count = runs.operator, len(runs.runs)
+        times = (us(launched.total_ns), us(launched.total_ns) / count, launched.total_ns / whole, us(runs.total_ns))
+        rows.append(("Device", one.type, one.name, one.full_name, count, *map(six_digits, times), count))
+    return plain_csv(columns("gpu_op_detail_info"), rows)
 
 
 def _types(rank: Rank) -> bytes:
-    kernels = [kernel for runs in rank.runs() for kernel in runs.kernels]
-    whole = sum(one.launch.duration_ns for one in kernels)
+    whole = sum(one.duration_ns for one in rank.executions)
     rows = []
-    for kind, ones in grouped(kernels, lambda one: one.operator.type).items():
-        total = _total_us(_launches(ones))
-        rows.append((kind, len(ones), *map(six_digits, (total, total * 1000 / whole, total / len(ones)))))
-    return plain_csv("op_type,type_occurrences,total_time(us),total_proportion,avg_time(us)", rows)
+    for kind, ones in grouped(rank.executions, lambda one: one.operator.type).items():
+        total, count, _ = _sums(ones)
+        rows.append((kind, count, *map(six_digits, (total, total * 1000 / whole, total / count))))
+    return plain_csv(columns("gpu_op_type_info"), rows)
 
 
 def _activities(rank: Rank) -> bytes:
     rows = []
     for runs in rank.runs():
-        times = [us(one.duration_ns) for one in runs.kernels]
+        times = [us(one.duration_ns) for one in runs.runs]
         total = sum(times)
         what = (_activity(runs.operator), _LAUNCH, runs.operator.full_name, _STREAM, *_DIMENSIONS.values())
         rows.append((*what, len(times), *map(six_digits, (total, total / len(times), max(times), min(times)))))
-    header = (
-        "name,type,op_full_name,stream_id,block_dim,grid_dim,occurrences,total_duration(us),avg_duration(us),"
-        "max_duration(us),min_duration(us)"
-    )
-    return csv_bytes(header, rows, newline="\n")
+    return csv_bytes(columns("gpu_activity_data"), rows, newline="\n")
 
 
-def _timestamps(rank: Rank) -> bytes:
-    lines = []
-    for runs in rank.runs():
-        launches = _launches(runs.kernels)
-        spans = "".join(f"{run.start_ns},{six_digits(us(run.duration_ns))} " for run in launches)
-        lines.append(f"{runs.operator.full_name};GpuOps;{spans}")
-    return lines_bytes(lines)
+def _stamped(one: Execution) -> str:
+    return f"{one.start_ns},{six_digits(us(one.duration_ns))} "
 
 
 def _activity_timestamps(rank: Rank) -> bytes:
     return lines_bytes(
         f"{_activity(one.operator)};{_STREAM};{one.start_ns};{six_digits(us(one.duration_ns))}" for one in rank.kernels
     )
-
-
-def _framework(output: Output) -> bytes:
-    lines = []
-    for one in output.rank.executions:
-        inputs = "".join(f"input_{i}:{shape};" for i, shape in enumerate(_shapes(one.operator), start=1))
-        lines.append(f"{one.operator.type};{one.operator.name};{output.truth.graph};{inputs}")
-    return lines_bytes(lines)
 
 
 def _shapes(operator: Operator) -> list[str]:
@@ -138,7 +111,7 @@ def _step_points(rank: Rank) -> bytes:
     """Write the first and the last operator of a step, with their starts and ends in counts of 10 ns."""
     lines = []
     for runs in (rank.runs()[0], rank.runs()[-1]):
-        spans = " ".join(f"{kernel.start_ns // 10},{kernel.end_ns // 10}" for kernel in runs.kernels)
+        spans = " ".join(f"{kernel.start_ns // 10},{kernel.end_ns // 10}" for kernel in runs.runs)
         lines.append(f"{runs.operator.full_name} {spans}")
     return lines_bytes(lines)
 
@@ -153,7 +126,7 @@ def _dynamic_shapes(rank: Rank) -> bytes:
         parts: dict[str, object] = {
             "operator": [_operator_run(number, one) for one in kernels],
             "kernel": [_kernel_run(number, one) for one in kernels],
-            "operator_type": {name: _sums(_launches(ones)) for name, ones in by_type.items()},
+            "operator_type": {name: _sums([one.launch for one in ones]) for name, ones in by_type.items()},
             "kernel_type": {name: [*_sums(ones), ones[-1].operator.full_name] for name, ones in by_activity.items()},
         }
         for name, part in parts.items():
@@ -172,10 +145,10 @@ def _kernel_run(step: int, one: Kernel) -> dict[str, object]:
     return {"step": step, **names, "dur": us(one.duration_ns), **_DIMENSIONS}
 
 
-def _sums(spans: Sequence[Span]) -> list[object]:
+def _sums(spans: Sequence[Span]) -> tuple[float, int, float]:
     """Return time, number and mean time, in microseconds."""
-    total = _total_us(spans)
-    return [total, len(spans), round(total / len(spans), 4)]
+    total = us(sum(one.duration_ns for one in spans))
+    return total, len(spans), round(total / len(spans), 4)
 
 
 def _fetches(rank: Rank) -> bytes:
@@ -189,7 +162,7 @@ def _fetches(rank: Rank) -> bytes:
 def _timeline(output: Output) -> Files:
     rank, number = output.rank, output.number
     events = []
-    for launch in (one.launch for one in rank.kernels):
+    for launch in rank.executions:
         name, ts = launch.operator.full_name, us(launch.start_ns)
         events.append(timeline_event(name, "Ops", ts, us(launch.duration_ns), number))
     for one in rank.kernels:
@@ -197,6 +170,6 @@ def _timeline(output: Output) -> Files:
         name, ts, dur = _activity(one.operator), us(one.start_ns), us(one.duration_ns)
         events.append(timeline_event(name, str(_STREAM), ts, dur, number, args=args))
     events += lane_labels(str(number), "GPU Op")
-    total = sum(us(one.launch.duration_ns) for one in rank.kernels) / 1000
+    total = sum(us(one.duration_ns) for one in rank.executions) / 1000
     summary = timeline_summary(total, operators=len(output.truth.operators), runs=len(rank.kernels), depth=0)
     return {f"gpu_timeline_display_{number}.json": one_by_one(events), f"gpu_timeline_summary_{number}.json": summary}

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from perfguard.artifacts.readers.summary import masked_crc32c
-from perfguard.testing.formats import Files, below, json_bytes
+from perfguard.testing.formats import Files, json_bytes
 from perfguard.testing.truth import Operator, Output
 
 _VARINT, _DOUBLE, _BYTES, _FLOAT = 0, 1, 2, 5
@@ -33,12 +33,11 @@ def summary_files(output: Output) -> Files:
         _event(begin + 0.001, others=_field(9, _BYTES, dataset)),
         _event(rank.end_ns / 1e9, others=_field(6, _BYTES, _train_lineage(len(rank.steps)))),
     ]
-    files = {
+    return {
         f"{name}_MS": b"".join(map(_record, records)),
         f"{name}_lineage": b"".join(map(_record, lineage)),
         "ckpt_dir/train_metadata.json": _metadata(len(rank.steps)),
     }
-    return below(output.rank_folder, files)
 
 
 def _record(payload: bytes) -> bytes:
@@ -83,7 +82,7 @@ def _event(
 def _graph(operators: Iterable[Operator]) -> bytes:
     nodes = []
     for number, one in enumerate(operators, start=1):
-        names = _text(2, str(number)) + _text(3, one.type) + _text(4, one.kind.scope)
+        names = _text(2, str(number)) + _text(3, one.type) + _text(4, one.scope)
         nodes.append(_field(1, _BYTES, names + _text(8, one.full_name)))
     return b"".join(nodes)
 

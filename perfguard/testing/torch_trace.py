@@ -72,7 +72,7 @@ def host_operations(rank: Rank) -> list[HostOperation]:
     sequence = 20
     for step in rank.steps:
         runs = of_step(rank.executions, step.step)
-        forward = [run for run in runs if run.operator.kind.backward]
+        forward = [run for run in runs if run.operator.backward]
         gradients = [run for run in runs if run.operator.subgraph == "Gradients"]
         # The last operation forward is the first backward.
         pairs = list(zip(reversed(forward), gradients, strict=False))
@@ -81,7 +81,7 @@ def host_operations(rank: Rank) -> list[HostOperation]:
         forward_of = {gradient.start_ns: of for of, gradient in pairs}
         for run in runs:
             if (of := forward_of.get(run.start_ns)) is not None:
-                found += _gradient(run, of.operator.kind.backward or "", numbers[of.start_ns])
+                found += _gradient(run, of.operator.backward or "", numbers[of.start_ns])
             else:
                 found += _plain(run, numbers.get(run.start_ns))
     return found
@@ -96,12 +96,12 @@ def _part(run: Execution, name: str, before_ns: int, after_ns: int, **more: obje
 def _plain(run: Execution, sequence: int | None) -> Iterator[HostOperation]:
     operator, start, margin = run.operator, run.start_ns, run.duration_ns // 5
     numbers = {"sequence": sequence, "has_flow": sequence is not None}
-    yield _part(run, operator.kind.torch, 0, 0, launch_ns=start, operator=operator, is_kernel_launch=True, **numbers)
+    yield _part(run, operator.torch, 0, 0, launch_ns=start, operator=operator, is_kernel_launch=True, **numbers)
     yield _part(run, "aten::empty", margin, 2 * margin, operator=operator)
 
 
 def _gradient(run: Execution, backward: str, sequence: int) -> Iterator[HostOperation]:
-    names = (f"autograd::engine::evaluate_function: {backward}", backward, run.operator.kind.torch)
+    names = (f"autograd::engine::evaluate_function: {backward}", backward, run.operator.torch)
     for depth, name in enumerate(names):
         margin = depth * (run.duration_ns // 10)
         yield _part(

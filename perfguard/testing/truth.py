@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from perfguard.testing.formats import stamp
+from perfguard.testing.formats import columns, stamp
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -41,50 +41,40 @@ def summed(pairs: Iterable[tuple[_Key, Sequence[float]]]) -> dict[_Key, list[flo
     }
 
 
-class Kind(NamedTuple):
-    """A kind of operator: its names in MindSpore and torch, its inputs, and the device core that runs it."""
-
-    type: str
-    scope: str
-    torch: str
-    #: A letter per input: m is a matrix, v a vector, s a scalar, n has no shape.
-    inputs: str
-    core: str
-    backward: str | None = None
-
-
 _CELL = "network-WithLossCell"
 _LOSS = "SoftmaxCrossEntropyWithLogits"
 _DENSE, _RELU = f"Default/{_CELL}/_backbone-Net/fc-Dense", f"Default/{_CELL}/_backbone-Net/relu-ReLU"
 _GRADIENTS = f"Gradients/{_DENSE}"
 _CUBE, _VECTOR = "AI_CORE", "AI_VECTOR_CORE"
 
-#: The operators of a small dense network.
+#: The operators of a small dense network: a letter per input (m is a matrix, v a vector, s a scalar, n has no shape),
+#: then the first fields of `Operator`.
 KINDS = (
-    Kind("MatMul", _DENSE, "aten::addmm", "mmnn", _CUBE, "AddmmBackward0"),
-    Kind("BiasAdd", _DENSE, "aten::add", "mvn", _VECTOR, "AddBackward0"),
-    Kind("ReLU", _RELU, "aten::relu", "m", _VECTOR, "ReluBackward0"),
-    Kind(_LOSS, f"Default/{_CELL}/_loss_fn-{_LOSS}", "aten::_log_softmax", "mm", _VECTOR, "LogSoftmaxBackward0"),
-    Kind("BiasAddGrad", f"{_GRADIENTS}/Grad_BiasAdd", "aten::sum", "mn", _VECTOR),
-    Kind("MatMul", f"{_GRADIENTS}/Grad_MatMul", "aten::mm", "mmnn", _CUBE),
-    Kind("AssignAdd", "Default/optimizer-Momentum", "aten::add_", "vvn", _VECTOR),
-    Kind("ApplyMomentum", "Default/optimizer-Momentum", "aten::mul_", "mmsmsn", _VECTOR),
+    ("mmnn", "MatMul", _DENSE, "aten::addmm", _CUBE, "AddmmBackward0"),
+    ("mvn", "BiasAdd", _DENSE, "aten::add", _VECTOR, "AddBackward0"),
+    ("m", "ReLU", _RELU, "aten::relu", _VECTOR, "ReluBackward0"),
+    ("mm", _LOSS, f"Default/{_CELL}/_loss_fn-{_LOSS}", "aten::_log_softmax", _VECTOR, "LogSoftmaxBackward0"),
+    ("mn", "BiasAddGrad", f"{_GRADIENTS}/Grad_BiasAdd", "aten::sum", _VECTOR, ""),
+    ("mmnn", "MatMul", f"{_GRADIENTS}/Grad_MatMul", "aten::mm", _CUBE, ""),
+    ("vvn", "AssignAdd", "Default/optimizer-Momentum", "aten::add_", _VECTOR, ""),
+    ("mmsmsn", "ApplyMomentum", "Default/optimizer-Momentum", "aten::mul_", _VECTOR, ""),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class Operator(NamedTuple):
     """One operator of the model; it runs once a step. `inputs` holds a shape per input, None where it has none."""
 
-    kind: Kind
+    #: The type and the scope, as MindSpore names them; the name in torch.
+    type: str
+    scope: str
+    torch: str
+    #: The device core that runs it.
+    core: str
+    #: The gradient in torch, of operators of the forward pass.
+    backward: str
     number: int
     inputs: tuple[Shape | None, ...]
     output: Shape
-
-    @property
-    def type(self) -> str:
-        """The operator's type, as MindSpore names it."""
-        return self.kind.type
 
     @property
     def name(self) -> str:
@@ -94,17 +84,17 @@ class Operator:
     @property
     def full_name(self) -> str:
         """The name with its scope, unique in a graph."""
-        return f"{self.kind.scope}/{self.name}"
+        return f"{self.scope}/{self.name}"
 
     @property
     def subgraph(self) -> str:
         """The outermost scope: `Default` or `Gradients`."""
-        return self.kind.scope.partition("/")[0]
+        return self.scope.partition("/")[0]
 
     @property
     def is_cube(self) -> bool:
         """Whether the cube core runs it, not the vector core."""
-        return self.kind.core == _CUBE
+        return self.core == _CUBE
 
     @property
     def shapes(self) -> list[Shape]:
@@ -160,27 +150,32 @@ class Kernel(Span):
         return f"{self.operator.type}_{self.operator.number}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runs:
-    """All runs of one operator's kernel."""
+_Run = TypeVar("_Run", Execution, Kernel)
 
+
+class Runs(NamedTuple, Generic[_Run]):
+    """All runs of the operators of one name, on the host or on the device."""
+
+    name: str
     operator: Operator
-    kernels: list[Kernel]
-
-    @property
-    def name(self) -> str:
-        """The operator's full name."""
-        return self.operator.full_name
+    runs: list[_Run]
 
     @property
     def total_ns(self) -> int:
         """Their time together."""
-        return sum(one.duration_ns for one in self.kernels)
+        return sum(one.duration_ns for one in self.runs)
 
     @property
     def mean_ns(self) -> float:
         """Their mean time."""
-        return self.total_ns / len(self.kernels)
+        return self.total_ns / len(self.runs)
+
+
+def runs_by_name(
+    runs: Iterable[_Run], name: Callable[[Operator], str] = lambda operator: operator.full_name
+) -> list[Runs[_Run]]:
+    """Return the runs of each name, in the order of the model."""
+    return [Runs(key, ones[0].operator, ones) for key, ones in grouped(runs, lambda one: name(one.operator)).items()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,23 +234,17 @@ def memory_totals(allocations: Iterable[Allocation]) -> Iterator[tuple[int, Allo
         yield at, block, total
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    """One operator of the data pipeline. `sizes` is None where it has no output queue."""
+class Stage(NamedTuple):
+    """One operator of the data pipeline, fed by the next one. `sizes` are those of its output queue, None without one."""
 
-    number: int
     type: str
     workers: int
-    parent: int | None
-    children: tuple[int, ...]
-    length: int
     sizes: tuple[int, ...] | None
     system_percent: tuple[int, ...]
     user_percent: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(NamedTuple):
     """One batch the data pipeline delivered; times in milliseconds, `at_ms` on the monotonic clock."""
 
     number: int
@@ -297,10 +286,9 @@ class Rank:
     allocations: tuple[Allocation, ...]
     pipeline: Pipeline
 
-    def runs(self) -> list[Runs]:
-        """Return the runs of each operator, in the order of the model."""
-        groups = grouped(self.kernels, lambda one: one.operator.full_name)
-        return [Runs(operator=ones[0].operator, kernels=ones) for ones in groups.values()]
+    def runs(self) -> list[Runs[Kernel]]:
+        """Return the runs of each operator's kernel."""
+        return runs_by_name(self.kernels)
 
     @property
     def start_ns(self) -> int:
@@ -374,11 +362,6 @@ class Output:
         return self.truth.world > 1
 
     @property
-    def rank_folder(self) -> str:
-        """The folder of the rank where several write into one; empty for a single rank."""
-        return f"rank_{self.number}" if self.is_distributed else ""
-
-    @property
     def since_2_1(self) -> bool:
         """Whether the flat files are made from msprof's op_summary: times in microseconds."""
         return self.version in ("2.1", "2.3")
@@ -388,10 +371,9 @@ class Output:
         """Whether it is MindSpore 1.x."""
         return self.version.startswith("1.")
 
-    @property
-    def names_kernels(self) -> bool:
-        """Whether columns of the flat files name kernels, not operators."""
-        return self.version == "2.3" or self.variant == "kernel-names"
+    def columns(self, table: str) -> str:
+        """Return the header of a table in this variant, this version, or this major version."""
+        return columns(table, self.variant, self.version, self.version.partition(".")[0])
 
     def random(self, purpose: str) -> Random:
         """Return a source of arbitrary content, the same for the same rank and cycle."""
