@@ -54,12 +54,13 @@ def at_once(directory: Path) -> Judged:
     return Judged.of(inspect(replay(directory)))
 
 
-def streamed(directory: Path, *, chunk_bytes: int = 4000) -> Judged:
-    """Inspect with every trace in such chunks, and ask as many rows are requested."""
+def streamed(directory: Path, *, chunk_bytes: int = 4000, in_a_file: bool = False) -> Judged:
+    """Inspect with every trace in such chunks, as if there were many rows, and with the tables in a file, as of large traces."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(tables, "_QUICK_ROWS", 0)
-        patched.setattr(tables, "LARGE_BYTES", 0)
+        if in_a_file:
+            patched.setattr(tables, "LARGE_BYTES", 0)
         patched.setattr(work, "STEPS_AT_ONCE", 2)
         patched.setattr(memory, "_AT_ONCE", 20)
         return Judged.of(inspect(replay(directory)))

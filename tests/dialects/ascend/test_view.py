@@ -21,9 +21,9 @@ LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3", "ms-2.5+cpu")
 Events = list[dict[str, Any]]
 
 
-def said(directory: Path, *, of_a_trace: bool = True) -> Judged:
+def said(directory: Path, *, of_a_trace: bool = True, in_a_file: bool = False) -> Judged:
     """Return what is said of a directory, however it is cut. Sums and spreads of floats are added up in another order."""
-    found = the_same(directory, digits=6)
+    found = the_same(directory, digits=6, in_a_file=in_a_file)
     assert bool(found.streamed) == of_a_trace
     return found
 
@@ -279,7 +279,7 @@ def test_of_many_repeats_the_first_hundred_are_worded(tmp_path):
     ],
 )
 def test_of_real_output_the_same_is_said(corpus, place):
-    said(corpus.parent / place)
+    said(corpus.parent / place, in_a_file=True)
 
 
 def test_of_a_real_trace_with_repeats_the_same_is_said(tmp_path, corpus):

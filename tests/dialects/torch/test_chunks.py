@@ -20,7 +20,7 @@ REAL = ("torch-mlp", "torch-repeat2")
 
 @pytest.mark.parametrize("name", REAL)
 def test_real_recordings_are_the_same_either_way(name):
-    the_same(RECORDINGS / name)
+    the_same(RECORDINGS / name, in_a_file=True)
 
 
 def test_the_corpus_is_the_same_either_way(corpus):
