@@ -55,7 +55,7 @@ def at_once(directory: Path) -> Judged:
 
 
 def streamed(directory: Path, *, chunk_bytes: int = 4000, in_a_file: bool = False) -> Judged:
-    """Inspect with every trace in such chunks, as if there were many rows, and with the tables in a file, as of large traces."""
+    """Inspect with every trace in such chunks, as if it had many rows; `in_a_file`: with tables as those of large traces."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(tables, "_QUICK_ROWS", 0)
