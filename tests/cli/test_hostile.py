@@ -375,7 +375,7 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "operators at one timestamp": (1, 3, "no process_name names process 1"),
     "two million rows of l2 cache": (1, 0, "PASSED"),
     "two million rows of soc pmu": (1, 0, "PASSED"),
-    "a million rows of kernel details": (1, 3, "I101"),
+    "a million rows of kernel details": (0.7, 3, "I101"),
     "a million rows of npu module mem": (1, 3, "I106"),
     "a million rows of step trace time": (1, 3, "I108"),
     "a million rows of op statistic": (1, 3, "I105"),

@@ -177,7 +177,7 @@ select cycle, row, counter, value, part_us, whole_us,
   whole_us > 0 and abs(value * whole_us - part_us) > 0.001 * whole_us + 0.0011 as is_off
 from kernel_counters where part_us is not null;
 
-create view share_counts as
+create view fill_share_counts as
 select cycle, counter, count(*) as known, count(*) filter (is_off) as off from kernel_shares group by cycle, counter;
 
 -- By which constant factor Wait Time is the gap, and the time of a unit what its ratio says: it is in another unit. Asked where more
