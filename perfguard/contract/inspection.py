@@ -26,15 +26,14 @@ from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.progress import Meter, Report
 from perfguard.contract.reading import read_artifacts
+from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
 from perfguard.dialects.cycle import Artifact, Cycle, Requested
-from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
-from perfguard.dialects.shapes import shapes_of
 from perfguard.dialects.totals import TOTALS
 from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, is_invalid
@@ -257,9 +256,12 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
     for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        one = by_number[number]
-        one.cycle = _with_work(one.cycle, DIALECTS[one.cycle.layout.id].slot, work)
+        cycle = replace(by_number[number].cycle, executions=work.executions)
+        by_number[number].cycle = _with_work(cycle, DIALECTS[cycle.layout.id].slot, work.memory)
     for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
+        by_number[number].cycle = replace(by_number[number].cycle, executions=found)
+    kernels = [number for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts]
+    for number, found in kernels_by_cycle(tables, kernels).items() if kernels else ():
         by_number[number].cycle = replace(by_number[number].cycle, executions=found)
     for slot, totals in TOTALS.items():
         numbers = [number for number, one in by_number.items() if slot in one.cycle.artifacts]
@@ -290,9 +292,8 @@ def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
     task, recording = one.task, one.task.recording
     try:
         cycle = one.cycle
-        if (executions := executions_of(cycle)) is not None:
-            shapes, memory = shapes_of(cycle, executions), memory_of(cycle, executions)
-            cycle = replace(cycle, executions=executions, shapes=shapes, memory=memory)
+        if cycle.executions is not None:
+            cycle = replace(cycle, memory=memory_of(cycle, cycle.executions))
         wrong = [*check_cycle(cycle)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:

@@ -12,7 +12,6 @@ import numpy as np
 from perfguard.artifacts.table import as_int64, in_int64, unquoted
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.cycle import MemoryStep
-from perfguard.dialects.executions import DATABASES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle, Executions
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+#: Databases of a device's tasks.
+DATABASES = ("ascend_pytorch_profiler", "ascend_mindspore_profiler")
 #: Into how many parts a step's curve is cut, and how many all steps of a window may have together.
 _PARTS_OF_A_STEP = 32
 _PARTS_OF_A_WINDOW = 2000
@@ -60,7 +61,7 @@ def memory_of(cycle: Cycle, executions: Executions) -> tuple[MemoryStep, ...]:
     that memory was recorded that is a 0 and no gap: a step that begins to allocate is worse than one that did not.
     """
     if (trace := cycle.content("trace")) is not None:
-        found: tuple[MemoryStep, ...] = trace.work.memory
+        found: tuple[MemoryStep, ...] = trace.work
         if trace.document.get("profile_memory") != 1 or any(one.device == "cpu" for one in found):
             return found
         return (

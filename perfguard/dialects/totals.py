@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.memory import component_levels, pool_levels
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ def _rows_by_cycle(tables: Batch, cycles: Sequence[int], *, view: str) -> Mappin
 
 #: By slot, a function of the tables and the numbers of cycles with such a file; it returns the totals of each cycle.
 TOTALS: Mapping[str, Callable[[Batch, Sequence[int]], Mapping[int, Any]]] = {
-    "kernel_details": kernels_by_cycle,
     "memory_record": component_levels,
     "cpu_ms_memory_record": pool_levels,
     "api_statistic": partial(_rows_by_cycle, view="api_times"),

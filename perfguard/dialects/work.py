@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
@@ -21,7 +22,7 @@ from perfguard.artifacts.readers.events import Words
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Cycle, Executions, MemoryStep
-from perfguard.dialects.executions import marks_of_steps, torch_shapes
+from perfguard.dialects.executions import marks_of_steps
 from perfguard.dialects.queries import DIALECTS, WORK, sql
 from perfguard.dialects.torch.memory import Edges, memory_steps
 from perfguard.errors import UsageError
@@ -29,6 +30,7 @@ from perfguard.errors import UsageError
 if TYPE_CHECKING:
     import polars as pl
 
+_SHAPES, _KINDS = msgspec.json.Decoder(list[Any] | None), msgspec.json.Decoder(list[str] | None)
 #: The sums of so many steps are queried together.
 STEPS_AT_ONCE = 4096
 
@@ -165,7 +167,7 @@ def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     found = frames(batch, "from input_sums order by cycle, operator", cycles)
     shapes = {}
     for cycle, rows in found.items():
-        texts = torch_shapes(_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows())
+        texts = [_shape(dims, types) for dims, types in rows.select("dims", "types").iter_rows()]
         recorded = rows.select("operator", "name", pl.Series("shapes", texts, dtype=pl.String), "calls").drop_nulls(
             "shapes"
         )
@@ -188,7 +190,14 @@ def _added_up(recorded: pl.DataFrame) -> pl.DataFrame:
     return firsts.select("operator", "shapes", calls=pl.Series(calls[order]))
 
 
-def _inputs(dims: str, types: str | None) -> str:
-    """Return the arguments that say the shapes, as the trace has them."""
-    kinds = "" if types is None else f', "Input type": {types}'
-    return f'{{"Input Dims": {dims}{kinds}}}'
+def _shape(dims: str, types: str | None) -> str | None:
+    """Return `float[4, 8];long[]`, dtype and shape of every input of an operator; None for other JSON than torch writes."""
+    try:
+        shapes = _SHAPES.decode(dims)
+        kinds = _KINDS.decode(types or "null")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if shapes is None:
+        return None
+    pairs = zip(kinds or [""] * len(shapes), shapes, strict=False)
+    return ";".join(f"{kind}{shape}" if shape or kind else "-" for kind, shape in pairs)

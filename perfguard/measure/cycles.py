@@ -16,8 +16,6 @@ from perfguard.measure import device, graphs
 from perfguard.measure.metrics import METRICS
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.contract import Cycle
     from perfguard.dialects.cycle import Executions
 
@@ -41,10 +39,6 @@ class CycleSummary(Protocol):
         """Executions, grouped."""
 
     @property
-    def shapes(self) -> pl.DataFrame | None:
-        """The input shapes of the operators."""
-
-    @property
     def memory(self) -> tuple[MemoryStep, ...]:
         """Memory of each step and device."""
 
@@ -59,7 +53,6 @@ class CycleMeasurements:
 
     rank: int
     executions: Executions | None
-    shapes: pl.DataFrame | None
     memory: tuple[MemoryStep, ...]
     requested: Requested
     #: (subject, value) by metric, of the metrics of single artifacts.
@@ -71,7 +64,6 @@ def measure_cycle(cycle: Cycle) -> CycleMeasurements:
     return CycleMeasurements(
         rank=cycle.rank,
         executions=cycle.executions,
-        shapes=cycle.shapes,
         memory=cycle.memory,
         requested=cycle.requested,
         values=_values(cycle),

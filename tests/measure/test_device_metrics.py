@@ -22,12 +22,12 @@ from perfguard.artifacts.tables import Batch, batch
 from perfguard.capture.replay import replay
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import Listed, summed
 from perfguard.dialects.metric_queries import measured as measured_by
 from perfguard.dialects.queries import all_definitions, named_texts
 from perfguard.dialects.totals import TOTALS
 from perfguard.measure import METRICS, measure
 from perfguard.recording import Recording
+from tests.dialects.counted import aggregated
 
 
 def a_table(header: str, *rows: str) -> Content:
@@ -108,7 +108,7 @@ def kernels(rank: int, *self_ns: int) -> Executions:
             "shapes": pl.Series([None] * count, dtype=pl.String),
         }
     )
-    return summed(Listed(rows=frame, steps=1, by_step=True, on_device=True))
+    return Executions(groups=aggregated(frame), steps=1, by_step=True, on_device=True)
 
 
 # -- communication ---------------------------------------------------------------------------------------------------

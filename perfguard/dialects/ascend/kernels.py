@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perfguard.artifacts.table_definitions import NULL
-from perfguard.artifacts.tables import Batch, frame, frames
+from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.groups import KEYS
 
 if TYPE_CHECKING:
     import polars as pl
 
 #: The number of rows that a query returns at once.
 ROWS_AT_ONCE = 100_000
-_SUMS = ("calls", "total_ns", "self_ns", "unfilled", "first_ns", "first_place", "last_ns", "last_place")
-_Part = TypeVar("_Part")
-
-
 #: Start and end [ns] of each step.
 Edges = tuple[tuple[int, int], ...]
 
@@ -79,53 +74,22 @@ def _edges_of(marks: Sequence[tuple[int, int | None, int | None]], numbers: Sequ
     return tuple(sorted(spans))
 
 
-def _groups(batch: Batch, marked: Mapping[int, Sequence[int]]) -> dict[int, pl.DataFrame]:
-    """Return kernels added up, with the columns of `groups.aggregated`."""
+def _groups(batch: Batch, cycles: Collection[int]) -> dict[int, pl.DataFrame]:
+    """Return kernels added up, as `Executions.groups` has them."""
     import polars as pl
 
-    operators = _in_parts(batch, "kernel_operators", lambda query: [frame(batch, query)])
-    sums = _in_parts(batch, "kernel_sums", lambda query: [frames(batch, f"{query} order by cycle", marked)])
-    texts = pl.Series("text", batch.texts, dtype=pl.String)
-    # Level 0 has types of collectives only, so that two types may be one operator.
-    named = pl.concat(operators).select("type", "name", "operator")
-    are_apart = not named.select("name", "operator").is_duplicated().any()
-    schema = {"number": pl.Int64, "step": pl.Int64}
-    found = {}
-    for cycle, numbers in marked.items():
-        steps = pl.DataFrame([*zip(numbers, range(len(numbers)), strict=True)], schema=schema, orient="row")
-        rows = (
-            pl.concat(part[cycle] for part in sums)
-            .join(named, on=["type", "name"])
-            .join(steps, on="number", how="left")
+    # In parts: the result of a query is in memory as a whole. Rows of an earlier batch may have had the first numbers.
+    ((first, last),) = batch.execute("select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from kernel_groups")
+    parts = [
+        frames(
+            batch, f"from kernel_groups where rowid between {one} and {one + ROWS_AT_ONCE - 1} order by cycle", cycles
         )
-        if not are_apart:
-            rows = _added(rows)
-        words = {name: texts.gather(rows[name]).alias(name) for name in ("name", "shapes")}
-        found[cycle] = (
-            rows.with_columns(self_ns="total_ns", **words)
-            .select(*KEYS, *_SUMS)
-            .sort("first_ns", "first_place", *KEYS)
-        )  # fmt: skip
-    return found
-
-
-def _added(rows: pl.DataFrame) -> pl.DataFrame:
-    import polars as pl
-
-    return rows.group_by("operator", "name", "step", "shapes").agg(
-        pl.col("calls", "total_ns", "unfilled").sum(),
-        pl.col("first_ns").min(),
-        pl.col("first_place").sort_by("first_ns").first(),
-        pl.col("last_ns").max(),
-        pl.col("last_place").sort_by("last_ns").last(),
-    )
-
-
-def _in_parts(batch: Batch, table: str, ask: Callable[[str], list[_Part]]) -> list[_Part]:
-    """Query the rows of a table in parts: the result of a query is in the memory of the tables as a whole."""
-    # Rows of an earlier batch may have had the first numbers.
-    ((first, last),) = batch.execute(f"select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from {table}")
-    if last - first < ROWS_AT_ONCE:
-        return ask(f"from {table}")
-    parts = (f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE))
-    return [found for part in parts for found in ask(f"from {table} where {part}")]
+        for one in range(first, last + 1, ROWS_AT_ONCE)
+    ]
+    texts = pl.Series("text", batch.texts, dtype=pl.String)
+    groups = {}
+    for cycle in cycles:
+        rows = pl.concat(part[cycle] for part in parts)
+        words = {name: texts.gather(rows[name]) for name in ("name", "shapes")}
+        groups[cycle] = rows.with_columns(**words).sort("first_ns", "first_place", "operator", "name", "step", "shapes")
+    return groups

@@ -141,6 +141,17 @@ select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(
 from kernels
 group by all;
 
+-- The same by operator and step: two types may be one operator, because level 0 has types of collectives only.
+create view fill_kernel_groups as
+with placed as (
+  select *, if(number is null, null, dense_rank() over (partition by cycle order by number) - 1) as step
+  from kernel_sums join kernel_operators using (type, name))
+select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(sum(total_ns)) as total_ns,
+  within(sum(total_ns)) as self_ns, within(sum(unfilled)) as unfilled, min(first_ns) as first_ns,
+  arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
+from placed
+group by all;
+
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
 create view fill_kernel_kinds as
 select cycle, word(device) as device, word(type) as type, word(core) as core, count(*) as rows,

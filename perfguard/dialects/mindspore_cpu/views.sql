@@ -36,8 +36,16 @@ create macro cpu_differ(one, other, relative, terms, rounded) as
 create view cpu_executions as
 with types as (
   select cycle, full_op_name, arg_min(op_type, row) as type from cpu_op_detail_info group by cycle, full_op_name)
-select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, 1::bigint as calls
+select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, null::varchar as shapes,
+  1::bigint as calls
 from cpu_op_execute_timestamp left join types using (cycle, full_op_name);
+
+-- With which inputs the operators of the host ran, where the file names them: those that ran through pyboost have no name.
+create view framework_shapes as
+select cycle, op_type as operator,
+  rtrim(regexp_replace(regexp_replace(inputs, 'input_[0-9]+:', '', 'g'), '(NoShape;)*$', ''), ';') as shapes, count(*) as calls
+from cpu_framework where op_type <> ''
+group by all;
 
 -- What the host pool has allocated; of several files of a cycle the last one counts.
 create view pool_levels as

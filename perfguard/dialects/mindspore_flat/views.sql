@@ -244,13 +244,14 @@ create macro type_in_name(name) as coalesce(nullif(regexp_extract(name, '([^/]+?
 
 -- Operators of a device one by one.
 create view timeline_executions as
-select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, start_time_ns as start_ns, duration_ns, 1::bigint as calls
+select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, start_time_ns as start_ns, duration_ns,
+  null::varchar as shapes, 1::bigint as calls
 from output_timeline_data left join operator_types using (cycle, name);
 
 -- Operators of a device by their averages: each ran once where the file does not say how often. A damaged count is not to stand for
 -- all else.
 create view average_executions as
-select * exclude (times), least(times, 1000000::bigint) as calls
+select * exclude (times), null::varchar as shapes, least(times, 1000000::bigint) as calls
 from (
   select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, 0::bigint as start_ns, mean_ns as duration_ns,
     if(bool_or(execution_frequency is not null) over (partition by cycle), execution_frequency, 1::bigint) as times
@@ -260,7 +261,7 @@ where times > 0;
 -- Operators of a GPU by their averages.
 create view gpu_executions as
 select cycle, row, op_type as operator, op_full_name as name, 0::bigint as start_ns, op_avg_time_ns as duration_ns,
-  least(op_occurrences, 1000000::bigint) as calls
+  null::varchar as shapes, least(op_occurrences, 1000000::bigint) as calls
 from gpu_op_detail_info where op_occurrences > 0;
 
 -- Time and frequency of each type of operator, as its file lists them.
