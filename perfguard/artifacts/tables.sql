@@ -95,8 +95,11 @@ create table listed (
     calls bigint
 );
 
--- Steps for the executions that files list, in the time of these.
+-- Steps for the executions that files list, in the time of these. `end_ns` is null where a device runs behind the steps of the host.
 create table listed_steps (cycle integer, step integer, start_ns bigint, end_ns bigint);
+
+-- The number of steps of each cycle whose executions are known; null where it is unknown.
+create table step_counts (cycle integer, steps bigint);
 
 -- Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested.
 -- `requested_steps`: by the schedule or the caller; `recorded_steps`: seen by the recording. Null where unknown.

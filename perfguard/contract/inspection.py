@@ -34,7 +34,6 @@ from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
-from perfguard.dialects.totals import TOTALS
 from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, is_invalid
 from perfguard.recording import Recording
@@ -255,27 +254,16 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     _list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
-    for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        cycle = replace(by_number[number].cycle, executions=work.executions)
-        by_number[number].cycle = _with_work(cycle, DIALECTS[cycle.layout.id].slot, work.memory)
-    for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        by_number[number].cycle = replace(by_number[number].cycle, executions=found)
-    kernels = [number for number, one in by_number.items() if "kernel_details" in one.cycle.artifacts]
-    for number, found in kernels_by_cycle(tables, kernels).items() if kernels else ():
-        by_number[number].cycle = replace(by_number[number].cycle, executions=found)
-    for slot, totals in TOTALS.items():
-        numbers = [number for number, one in by_number.items() if slot in one.cycle.artifacts]
-        for number, work in totals(tables, numbers).items() if numbers else ():
-            by_number[number].cycle = _with_work(by_number[number].cycle, slot, work)
+    cycles = {number: one.cycle for number, one in by_number.items()}
+    devices = [number for number, one in cycles.items() if "kernel_details" in one.artifacts]
+    executions = {**work_of(tables, cycles), **kernels_by_cycle(tables, devices), **listed_executions(tables, cycles)}
+    for number, found in executions.items():
+        cycles[number] = replace(cycles[number], executions=found)
+        tables.add("step_counts", number, steps=_integers([found.steps]))
+    tables.hand_over()
+    for number, memory in memory_of(tables, {number: cycles[number] for number in executions}).items():
+        by_number[number].cycle = replace(cycles[number], memory=memory)
     return by_number
-
-
-def _with_work(cycle: Cycle, slot: str, work: Any) -> Cycle:
-    """Return a cycle with the derived values of a slot in its artifact."""
-    old = cycle.artifacts[slot]
-    new = replace(old, content=replace(old.content, work=work))
-    files = tuple(new if one is old else one for one in cycle.files)
-    return replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
 
 
 def _unreadable(task: Task, error: OSError) -> Inspected:
@@ -292,8 +280,6 @@ def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
     task, recording = one.task, one.task.recording
     try:
         cycle = one.cycle
-        if cycle.executions is not None:
-            cycle = replace(cycle, memory=memory_of(cycle, cycle.executions))
         wrong = [*check_cycle(cycle)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perfguard.artifacts.table import in_int64
+from perfguard.artifacts.table_definitions import NULL
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.collectives import no_collectives
 from perfguard.dialects.coverage import covered_sums
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Start and end [ns] of a step, and the profiler's number of it.
 _Mark = tuple[int, int, int]
-_LATE_NS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def _marks(batch: Batch, source: Source, cycles: Mapping[int, Cycle]) -> Iterato
     if source is _DATABASE:
         # The steps are the host's, and kernels run behind them: one that starts after the last step is of the last step.
         yield from batch.execute(
-            f"select cycle, start_ns, {_LATE_NS}, id from db_step_time where start_ns is not null "
+            f"select cycle, start_ns, {NULL}, id from db_step_time where start_ns is not null "
             f"and cycle in ({', '.join(map(str, cycles))}) order by cycle, start_ns, end_ns, id"
         )
     elif not source.on_device:

@@ -8,6 +8,9 @@ create macro known(number) as case when abs(number) < 1000000000000000000 then n
 -- A sum within 64 bits: those of damaged times may be beyond.
 create macro within(total) as greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint;
 
+-- A time whose sum with another is within 64 bits.
+create macro bounded(time) as greatest(least(time, 4000000000000000000), -4000000000000000000);
+
 -- Numbers as a message has them, of many the first ones.
 create macro some_of(numbers) as
   array_to_string(numbers[:8], ', ') || if(len(numbers) > 8, ' and ' || (len(numbers) - 8) || ' more', '');
@@ -54,4 +57,5 @@ with begun as (
 select begun.cycle, row_number() over (partition by begun.cycle order by begun.start_ns nulls first, row) - 1 as place, operator, name,
   steps.step, begun.start_ns, duration_ns, shapes, calls
 from begun
-left join listed_steps as steps on steps.cycle = begun.cycle and steps.step = begun.begun and steps.end_ns >= begun.start_ns;
+left join listed_steps as steps on steps.cycle = begun.cycle and steps.step = begun.begun
+  and coalesce(steps.end_ns >= begun.start_ns, true);

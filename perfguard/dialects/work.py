@@ -1,4 +1,4 @@
-"""What ran in the traces of a batch: operators and kernels added up by step, memory of each step.
+"""What ran in the traces of a batch: operators and kernels added up by step.
 
 A folder of queries says it of its traces, where it has these files, each one query:
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,29 +20,22 @@ from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.readers.events import Words
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
-from perfguard.dialects.cycle import Cycle, Executions, MemoryStep
+from perfguard.dialects.cycle import Cycle, Executions
 from perfguard.dialects.executions import marks_of_steps
 from perfguard.dialects.queries import DIALECTS, WORK, sql
-from perfguard.dialects.torch.memory import Edges, memory_steps
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     import polars as pl
 
 _SHAPES, _KINDS = msgspec.json.Decoder(list[Any] | None), msgspec.json.Decoder(list[str] | None)
+#: Start and end [ns] of each step.
+Edges = tuple[tuple[int, int], ...]
 #: The sums of so many steps are queried together.
 STEPS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Work:
-    """What ran in one trace."""
-
-    executions: Executions
-    memory: tuple[MemoryStep, ...] = ()
-
-
-def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
+def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
     """Return what ran in each cycle whose dialect says so, by its number.
 
     Fills the tables that follow from others: `steps`, `nesting` and `executions`. Times are in ns. Raises `OSError` where the
@@ -68,21 +60,17 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
         "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
         edges,
     )
-    memory = memory_steps(batch, edges)
     return {
-        cycle: Work(
-            executions=Executions(
-                groups=groups[cycle],
-                shapes=shapes[cycle],
-                covered=covered[cycle],
-                collectives=collectives[cycle],
-                steps=len(edges[cycle]) or None,
-                by_step=bool(edges[cycle]),
-                step_numbers=tuple(marks[cycle]["number"].to_list()),
-                edges_ns=edges[cycle],
-                marks_steps=True,
-            ),
-            memory=memory.get(cycle, ()),
+        cycle: Executions(
+            groups=groups[cycle],
+            shapes=shapes[cycle],
+            covered=covered[cycle],
+            collectives=collectives[cycle],
+            steps=len(edges[cycle]) or None,
+            by_step=bool(edges[cycle]),
+            step_numbers=tuple(marks[cycle]["number"].to_list()),
+            edges_ns=edges[cycle],
+            marks_steps=True,
         )
         for cycle in edges
     }

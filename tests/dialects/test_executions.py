@@ -345,7 +345,11 @@ def listed_by(slot: str, version: str, header: str, *rows: str) -> Executions:
     [
         ("ascend_mindspore_profiler", None, (None, None, ())),
         ("ascend_pytorch_profiler", None, (None, None, ())),
-        ("ascend_pytorch_profiler", {"id": ["5", "6"], "startNs": ["90", "200"], "endNs": ["150", "260"]}, (0, 1, (5, 6))),
+        (
+            "ascend_pytorch_profiler",
+            {"id": ["5", "6"], "startNs": ["90", "200"], "endNs": ["150", "260"]},
+            (0, 1, (5, 6)),
+        ),
     ],
 )
 def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps, expected):

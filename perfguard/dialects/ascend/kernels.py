@@ -27,8 +27,10 @@ def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Execution
 
     Fills the table `steps`, and those that follow from `kernels`. Raises `OSError` if the memory of this machine is not enough.
     """
-    batch.hand_over()
+    if not cycles:
+        return {}
     marked: dict[int, list[int]] = {cycle: [] for cycle in cycles}
+    batch.hand_over()
     for number, step in batch.execute("select distinct cycle, step from kernels where step is not null order by all"):
         marked[number].append(step)
     edges = _step_edges(batch, marked)

@@ -47,10 +47,15 @@ select cycle, op_type as operator,
 from cpu_framework where op_type <> ''
 group by all;
 
--- What the host pool has allocated; of several files of a cycle the last one counts.
+-- What the host pool has allocated; of several files of a cycle the last one counts. The record of a later cycle or session repeats
+-- earlier ones, with gaps, so only rows of the cycle's own steps count; what the very first of them did to the level is not known.
 create view pool_levels as
-select cycle, row, timestamp_ns as time, total_allocated_bytes as level from cpu_ms_memory_record
-where (cycle, file) in (select (cycle, max(file)) from cpu_ms_memory_record group by cycle);
+with windows as (select cycle, min(start_ns) as first_ns, arg_max(end_ns, step) as last_ns from step_edges group by cycle)
+select cycle, 'cpu' as device, row as place, timestamp_ns as time_ns, total_allocated_bytes as level,
+  coalesce(lag(total_allocated_bytes) over (partition by cycle order by row), total_allocated_bytes) as before
+from cpu_ms_memory_record left join windows using (cycle)
+where (cycle, file) in (select (cycle, max(file)) from cpu_ms_memory_record group by cycle)
+  and coalesce(timestamp_ns between first_ns and last_ns, true);
 
 -- Cycles whose timeline is complete: MindSpore 2.0 stops writing it at 20 MB, in the middle of the events.
 create view complete_timelines as

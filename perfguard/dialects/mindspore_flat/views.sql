@@ -264,11 +264,6 @@ select cycle, row, op_type as operator, op_full_name as name, 0::bigint as start
   null::varchar as shapes, least(op_occurrences, 1000000::bigint) as calls
 from gpu_op_detail_info where op_occurrences > 0;
 
--- Time and frequency of each type of operator, as its file lists them.
-create view type_times as
-select cycle, type, coalesce(total_time_ns, execution_time_ns) as time_ns, execution_frequency
-from aicore_intermediate_type order by cycle, row;
-
 -- Executions of output_timeline_data beside the events that ascend_timeline_display draws of them: the n-th of a name on a stream here
 -- and there. Its clock begins at the first event of the run: `apart_ns` is the usual distance. `undrawn`: share of the executions that
 -- have no event; `off`: share of those that are drawn at another time, or not.
