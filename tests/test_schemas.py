@@ -16,7 +16,7 @@ from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.dialects.headers import is_of_a_slot
-from perfguard.dialects.invariants import INVARIANTS, _load
+from perfguard.dialects.invariants import INVARIANTS
 from perfguard.dialects.listed import SOURCES
 from perfguard.documents import schema, schema_names, schemas_directory, violations
 from perfguard.findings import Code, Severity
@@ -230,7 +230,6 @@ def test_a_format_is_used_by_a_slot(format_):
 
 
 def test_every_invariant_and_every_source_of_executions_speaks_of_known_slots_and_layouts():
-    _load()
     slots = {slot.name for _, slot in SLOTS}
     ids = {layout.id for layout in layouts()}
     assert INVARIANTS

@@ -356,6 +356,10 @@ def _list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Se
     for one in read:
         numbers[one.path] = of_slot[one.slot.name]
         of_slot[one.slot.name] += 1
+        if one.slot.format == "log":
+            lines = one.content.document
+            columns = {"file": np.full(len(lines), numbers[one.path]), "row": np.arange(1, len(lines) + 1)}
+            tables.add("log_lines", number, **columns, line=_texts(lines))
     tables.add(
         "files",
         number,

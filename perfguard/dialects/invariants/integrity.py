@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.dialects.executions import calls_by, infer_steps
-from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
@@ -24,14 +23,12 @@ if TYPE_CHECKING:
 _NAMED = 8
 
 
-@invariant()
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
     """A profiled window has at least one operator."""
     if cycle.executions is not None and not cycle.executions.calls:
         yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output has no operator")
 
 
-@invariant()
 def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
     """No execution has start 0 and duration 0: the profiler never filled in its times."""
     if cycle.executions is None or not cycle.executions.is_timeline:
@@ -47,7 +44,6 @@ def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-@invariant()
 def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     """Requested steps = recorded steps, and no operator ran outside of them.
 
@@ -100,7 +96,6 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-@invariant()
 def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
     """Every step of the window has the same operator census (number of calls of each operator)."""
     executions = cycle.executions
@@ -123,7 +118,6 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-@invariant(needs=("cpu_op_detail_info", "cpu_op_execute_timestamp"))
 def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
     """Without recorded steps: the number of calls of every operator is a multiple of the number of steps.
 

@@ -1,4 +1,5 @@
--- What the files of MindSpore say of operators on the host's CPU.
+-- What the files of MindSpore say of operators on the host's CPU. They print C++ floats with six significant digits, so a cell is off by
+-- up to 5e-6 of itself, and what was added up in such floats by a little more.
 
 -- How often operators are counted by a slot, by what they have in a column, or all of them.
 create view cpu_counts as

@@ -1,4 +1,5 @@
--- What the flat files of MindSpore 1.x to 2.4 say.
+-- What the flat files of MindSpore 1.x to 2.4 say. They kept their names while their writers changed: up to 2.0 they are made by parsers
+-- of MindSpore's own, from 2.1 on out of msprof's op_summary. Whatever holds for one of the two only is checked for its layouts.
 
 -- Rows of step_trace_raw with the row above: the last one is the average.
 create view step_lines as
