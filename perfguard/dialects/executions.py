@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from perfguard.artifacts.tables import Batch, frames
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +21,24 @@ def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
     if groups.is_empty():
         return Counter()
     return Counter(dict(groups.group_by(column, maintain_order=True).agg(pl.col("calls").sum()).iter_rows()))
+
+
+def groups_of(batch: Batch, queries: Iterable[str], cycles: Collection[int]) -> dict[int, pl.DataFrame]:
+    """Return the rows of some queries by cycle, as `Executions.groups` has them; codes are texts.
+
+    In several queries, because the result of one is in memory as a whole.
+    """
+    import polars as pl
+
+    parts = [frames(batch, f"{query} order by cycle", cycles) for query in queries]
+    texts = pl.Series("text", batch.texts, dtype=pl.String)
+    keys = ("operator", "name", "shapes")
+    found = {}
+    for cycle in cycles:
+        rows = pl.concat(part[cycle] for part in parts)
+        words = {key: texts.gather(rows[key]) for key in keys if rows[key].dtype == pl.Int64}
+        found[cycle] = rows.with_columns(**words).sort("first_ns", "first_place", *keys, "step")
+    return found
 
 
 def marks_of_steps(marks: pl.DataFrame, requested: Requested, header: Any) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.collectives import no_collectives
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import calls_by, infer_steps
+from perfguard.dialects.executions import calls_by, groups_of, infer_steps
 from perfguard.dialects.headers import place_of
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ex
         number: () if sources[number].on_device else tuple((start, end) for start, end, _ in several)
         for number, several in marks.items()
     }
-    order = ", ".join(f"{name} nulls first" for name in ("first_ns", "first_place", "operator", "name"))
-    groups = frames(batch, f"from listed_sums order by cycle, {order}", sources)
+    groups = groups_of(batch, ["from listed_sums"], sources)
     shapes = frames(batch, "from framework_shapes order by cycle", sources) if _HOST in sources.values() else {}
     collectives = frames(batch, "from listed_collectives order by cycle, start_ns nulls first", sources)
     covered = covered_sums(batch, edges)

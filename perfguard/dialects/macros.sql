@@ -6,10 +6,10 @@ create macro word(code) as (select text from words where number = code);
 create macro known(number) as case when abs(number) < 1000000000000000000 then number end;
 
 -- A sum within 64 bits: those of damaged times may be beyond.
-create macro within(total) as greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint;
+create macro within(total) as if(total is null, null, greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint);
 
 -- A time whose sum with another is within 64 bits.
-create macro bounded(time) as greatest(least(time, 4000000000000000000), -4000000000000000000);
+create macro bounded(time) as if(time is null, null, greatest(least(time, 4000000000000000000), -4000000000000000000));
 
 -- Numbers as a message has them, of many the first ones.
 create macro some_of(numbers) as

@@ -21,7 +21,7 @@ from perfguard.artifacts.readers.events import Words
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
 from perfguard.dialects.cycle import Cycle, Executions
-from perfguard.dialects.executions import marks_of_steps
+from perfguard.dialects.executions import groups_of, marks_of_steps
 from perfguard.dialects.queries import DIALECTS, WORK, sql
 from perfguard.errors import UsageError
 
@@ -52,7 +52,10 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
         marks |= _fill(batch, folder, own, only, edges)
     if not edges:
         return {}
-    groups = _groups(batch, edges)
+    steps = max(map(len, edges.values()))
+    wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
+    wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
+    groups = groups_of(batch, (f"from operator_sums {where}" for where in wheres), edges)
     shapes = _shapes(batch, edges)
     covered = covered_sums(batch, edges)
     collectives = frames(
@@ -124,28 +127,6 @@ def _of_the_file(name: str) -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise UsageError(f"{name} cannot be run: {' '.join(str(error).split())}") from error
-
-
-def _groups(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, pl.DataFrame]:
-    """Return executions added up by operator and step, as `groups.aggregated` has them."""
-    import polars as pl
-
-    # The result of a query is in memory as a whole.
-    steps = max(map(len, edges.values()))
-    wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
-    wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
-    parts = [
-        frames(batch, f"from operator_sums {where} order by cycle, first_ns, first_place", edges) for where in wheres
-    ]
-    found = {cycle: pl.concat(part[cycle] for part in parts) for cycle in edges}
-    texts = pl.Series("name", batch.texts, dtype=pl.String)
-    return {
-        cycle: rows.with_columns(texts.gather(rows["name"])).select(
-            pl.col("name").alias("operator"), "name", "step", pl.lit(None, dtype=pl.String).alias("shapes"),
-            *rows.columns[2:],
-        )
-        for cycle, rows in found.items()
-    }  # fmt: skip
 
 
 def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:

@@ -141,6 +141,19 @@ select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(
 from kernels
 group by all;
 
+-- The host's steps as trace_view marks them (ProfilerStep#N); none where it marks other steps than kernels name.
+create view kernel_steps as
+with marked as (
+  select cycle, list_sort(list(label::bigint)) as numbers,
+    list_sort(list([start_ns, bounded(start_ns) + bounded(duration_ns)])) as edges
+  from view_step_marks where regexp_full_match(label, '[0-9]{1,18}')
+  group by cycle
+  having count(start_ns) = count(*) and count(duration_ns) = count(*)),
+named as (select cycle, list_sort(list(distinct step)) as numbers from kernels where step is not null group by cycle)
+select cycle, unnest(range(len(numbers)))::integer as step, unnest(numbers) as number, null::integer as thread,
+  unnest(edges)[1] as start_ns, unnest(edges)[2] as end_ns
+from marked join named using (cycle, numbers);
+
 -- The same by operator and step: two types may be one operator, because level 0 has types of collectives only.
 create view fill_kernel_groups as
 with placed as (

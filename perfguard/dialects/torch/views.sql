@@ -108,7 +108,8 @@ with added as (
     arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
   from executions where counts
   group by cycle, name, step)
-select * from added
+select cycle, name as operator, name, step, null::integer as shapes, added.* exclude (cycle, name, step)
+from added
 where not (step is null and cycle in (select distinct cycle from steps)
   and name in (select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_')));
 
