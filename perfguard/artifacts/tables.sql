@@ -89,6 +89,21 @@ create table executions (
     counts boolean, is_collective boolean, input_shapes integer, input_types integer
 );
 
+-- Executions that files list one by one, or sums of them (`calls`), and the steps they began in. `place` is their order by time.
+create table listed (
+    cycle integer, place bigint, operator varchar, name varchar, step integer, start_ns bigint, duration_ns bigint, shapes varchar,
+    calls bigint
+);
+
+-- Steps for the executions that files list, in the time of these. `end_ns` is null where a device runs behind the steps of the host.
+create table listed_steps (cycle integer, step integer, start_ns bigint, end_ns bigint);
+
+-- The number of steps of each cycle whose executions are known; null where it is unknown.
+create table step_counts (cycle integer, steps bigint);
+
+-- Lines of the profilers' own logs.
+create table log_lines (cycle integer, file integer, row bigint, line varchar);
+
 -- Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested.
 -- `requested_steps`: by the schedule or the caller; `recorded_steps`: seen by the recording. Null where unknown.
 create table cycles (

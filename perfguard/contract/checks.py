@@ -174,7 +174,7 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
         pairs = [(_place(cycle, where, check, row), check.message_of(row)) for row in several]
         count = several[0]["in_all"]
         whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None, "path": None})
-        for finding in disagreements(check.code, pairs, count=count, place=whole, severity=severity):
+        for finding in disagreements(check.code, pairs, count, whole, severity=severity):
             yield number, replace(finding, check=check.name)
 
 
@@ -192,6 +192,6 @@ def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str
         return f"{artifact.place} {columns['path']}"
     if row is None:
         return f"{artifact.place} {check.at}" if check.at else artifact.place
-    if artifact.content.table is not None or artifact.content.tables:
+    if artifact.content.table is not None or artifact.content.tables or artifact.slot.format == "log":
         return f"{artifact.place}:{row}" + (f" {columns['path']}" if columns.get("path") is not None else "")
     return f"{artifact.place} {artifact.content.events_path}[{row}]"

@@ -9,6 +9,7 @@ from typing import Any
 from perfguard.artifacts.readers import NO_DOCUMENT, Content
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowSchema, documents_in_cells, row_schema, unnamed_columns
 from perfguard.artifacts.table import Cells, Table
+from perfguard.dialects.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 from perfguard.validator import Validator
 
@@ -123,12 +124,9 @@ def violations(
     severity: Severity = Severity.ERROR,
     of_kind: str = "rows like these",
 ) -> Iterator[Finding]:
-    """Yield a finding for each of the first violations (place, message), and one for the others of `count` together."""
-    for where, message in shown:
-        yield Finding(code=code, severity=severity, place=where, message=shortened(message))
-    if (more := count - SHOWN_VIOLATIONS) > 0:
-        message = f"and {more} more {of_kind}"
-        yield Finding(code=code, severity=severity, place=place, message=message, more=more)
+    """Yield findings as `disagreements` does, with their messages cut."""
+    pairs = ((where, shortened(message)) for where, message in shown)
+    return disagreements(code, pairs, count, place, severity=severity, of_kind=of_kind)
 
 
 def rules_under(row: Mapping[str, Any], header: Sequence[str]) -> dict[str, Any]:

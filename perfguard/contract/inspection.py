@@ -26,16 +26,14 @@ from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.progress import Meter, Report
 from perfguard.contract.reading import read_artifacts
+from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
 from perfguard.dialects.cycle import Artifact, Cycle, Requested
-from perfguard.dialects.executions import executions_of
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
-from perfguard.dialects.shapes import shapes_of
-from perfguard.dialects.totals import TOTALS
 from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, is_invalid
 from perfguard.recording import Recording
@@ -256,24 +254,16 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     _list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
     by_number = {one.number: one for one in read if one.cycle.layout.id in DIALECTS}
     tables.hand_over()
-    for number, work in work_of(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        one = by_number[number]
-        one.cycle = _with_work(one.cycle, DIALECTS[one.cycle.layout.id].slot, work)
-    for number, found in listed_executions(tables, {number: one.cycle for number, one in by_number.items()}).items():
-        by_number[number].cycle = replace(by_number[number].cycle, executions=found)
-    for slot, totals in TOTALS.items():
-        numbers = [number for number, one in by_number.items() if slot in one.cycle.artifacts]
-        for number, work in totals(tables, numbers).items() if numbers else ():
-            by_number[number].cycle = _with_work(by_number[number].cycle, slot, work)
+    cycles = {number: one.cycle for number, one in by_number.items()}
+    devices = [number for number, one in cycles.items() if "kernel_details" in one.artifacts]
+    executions = {**work_of(tables, cycles), **kernels_by_cycle(tables, devices), **listed_executions(tables, cycles)}
+    for number, found in executions.items():
+        cycles[number] = replace(cycles[number], executions=found)
+        tables.add("step_counts", number, steps=_integers([found.steps]))
+    tables.hand_over()
+    for number, memory in memory_of(tables, {number: cycles[number] for number in executions}).items():
+        by_number[number].cycle = replace(cycles[number], memory=memory)
     return by_number
-
-
-def _with_work(cycle: Cycle, slot: str, work: Any) -> Cycle:
-    """Return a cycle with the derived values of a slot in its artifact."""
-    old = cycle.artifacts[slot]
-    new = replace(old, content=replace(old.content, work=work))
-    files = tuple(new if one is old else one for one in cycle.files)
-    return replace(cycle, artifacts={**cycle.artifacts, slot: new}, files=files)
 
 
 def _unreadable(task: Task, error: OSError) -> Inspected:
@@ -290,9 +280,6 @@ def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
     task, recording = one.task, one.task.recording
     try:
         cycle = one.cycle
-        if (executions := executions_of(cycle)) is not None:
-            shapes, memory = shapes_of(cycle, executions), memory_of(cycle, executions)
-            cycle = replace(cycle, executions=executions, shapes=shapes, memory=memory)
         wrong = [*check_cycle(cycle)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:
@@ -369,6 +356,10 @@ def _list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Se
     for one in read:
         numbers[one.path] = of_slot[one.slot.name]
         of_slot[one.slot.name] += 1
+        if one.slot.format == "log":
+            lines = one.content.document
+            columns = {"file": np.full(len(lines), numbers[one.path]), "row": np.arange(1, len(lines) + 1)}
+            tables.add("log_lines", number, **columns, line=_texts(lines))
     tables.add(
         "files",
         number,

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from perfguard.artifacts.conditions import Expectation
 from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
-from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
 from perfguard.contract.inspection import (
     Contract,
@@ -33,6 +32,7 @@ from perfguard.contract.inspection import (
 from perfguard.contract.progress import Meter, Progress
 from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.extract import Extract, Sharing
+from perfguard.dialects.invariants.whole_recording import check_recording, missing_ranks
 from perfguard.engines import Engine, engine_named
 from perfguard.findings import Code, Finding
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
@@ -207,8 +207,6 @@ class _Inspection:
 
     def run(self, options: InspectionOptions, visit: Visit) -> Contract:
         """Survey, visit, reduce."""
-        from perfguard.dialects.invariants import check_recording
-
         recording, expected = self.recording, self.expected
         directory = self.directory
         found = self.survey()
@@ -346,12 +344,7 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
     first = min(there, default=0)
     is_node = first % expected.ranks == 0 and len(there) > 1 and max(there) < first + expected.ranks
     required = range(first, first + expected.ranks) if is_node else range(expected.ranks)
-    missing = (rank for rank in required if rank not in there)
-    for rank in islice(missing, SHOWN_VIOLATIONS):
-        message = f"ranks={expected.ranks} is expected, but rank {rank} is missing"
-        yield Finding(code=Code.A107, message=message, place=f"rank {rank}", rank=rank)
-    if (more := expected.ranks - sum(rank in required for rank in there) - SHOWN_VIOLATIONS) > 0:
-        yield Finding(code=Code.A107, message=f"and {more} more ranks", place="ranks", more=more)
+    yield from missing_ranks(required, there, f"ranks={expected.ranks} is expected")
     if extra := sorted(rank for rank in there if rank not in required):
         named = ", ".join(map(str, extra))
         message = f"ranks={expected.ranks} is expected, but there is output of rank {named} as well"

@@ -16,20 +16,9 @@ HOST_COLLECTIVE = re.compile(
 #: Beside them a device's own: HCCL's operations (`hcom_allReduce_`), NCCL's kernels (`ncclDevKernel_AllReduce_Sum_f32(...)`).
 COLLECTIVE = re.compile(rf"{HOST_COLLECTIVE.pattern}|^hcom_|^nccl(Dev)?Kernel")
 
-#: Columns of collectives that are kept one by one.
-COLUMNS = ("operator", "start_ns", "duration_ns")
-
 
 def no_collectives() -> pl.DataFrame:
     """Return collectives of which there are none."""
     import polars as pl
 
     return pl.DataFrame(schema={"operator": pl.String, "start_ns": pl.Int64, "duration_ns": pl.Int64})
-
-
-def host_collectives(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return those of a host's executions (operator, start_ns, duration_ns) that are collectives, by start."""
-    import polars as pl
-
-    found = rows.filter(pl.col("operator").str.contains(HOST_COLLECTIVE.pattern))
-    return found.select(COLUMNS).sort("start_ns", maintain_order=True)

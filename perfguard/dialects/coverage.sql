@@ -1,10 +1,71 @@
--- A view of what all dialects put into tables, made once theirs are there.
+-- Views of what all dialects put into tables, made once theirs are there.
+
+-- Executions that files list, added up by operator, name, step and shapes.
+create view listed_sums as
+select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(coalesce(sum(duration_ns::hugeint * calls), 0)) as total_ns,
+  total_ns as self_ns, within(coalesce(sum(calls) filter (start_ns = 0 and duration_ns = 0), 0)) as unfilled, min(start_ns) as first_ns,
+  min(place) filter (start_ns is not null) as first_place, max(start_ns) as last_ns,
+  max(place) filter (start_ns is not null) as last_place
+from listed where calls > 0
+group by all;
+
+-- Collectives of the host among them, those inside steps where steps are known.
+create view listed_collectives as
+select cycle, operator, start_ns, duration_ns from listed
+where is_host_collective(operator) and (step is not null or cycle not in (select cycle from listed_steps));
+
+-- Steps whose times are known.
+create view step_edges as
+select cycle, step, start_ns, end_ns from steps union all from listed_steps where end_ns is not null;
+
+-- Memory of each device in each step, or in one where no times of steps are known. `levels` has a row for each event (`place`: their
+-- order): the level in bytes after it, and before it. `points`: of equal parts of the step's time the number, the highest and the last
+-- level, where a part has any. `lane`: the first event of the device.
+create macro memory_by_step(levels) as table
+with edges as (select *, least(32, 2000 // count(*) over (partition by cycle)) as parts from step_edges),
+begun as (
+  select * exclude (mark), last_value(mark ignore nulls) over (
+    partition by cycle order by time_ns, place nulls first, mark rows unbounded preceding) as begun
+  from (
+    select cycle, device, place, time_ns, level, before, min(place) over (partition by cycle, device) as lane, null::integer as mark
+    from query_table(levels)
+    union all by name
+    select cycle, start_ns as time_ns, step as mark from edges)
+  qualify place is not null),
+inside as (
+  select begun.*, coalesce(edges.step, 0) as step, nullif(parts, 0) as parts,
+    if(parts > 0, least((time_ns::hugeint - start_ns) * parts // greatest(end_ns::hugeint - start_ns, 1), parts - 1), null) as part
+  from begun
+  left join edges on edges.cycle = begun.cycle and edges.step = begun.begun and edges.end_ns >= time_ns
+  where edges.step is not null or begun.cycle not in (select cycle from edges)),
+by_part as (
+  select cycle, device, lane, step, parts, part, min(place) as place, max(place) as last_place, max(level) as highest,
+    greatest(max(level), max(before)) as top, least(min(level), min(before)) as lowest, arg_max(level, place) as last,
+    arg_min(before, place) as first, count(*) filter (level > before) as allocations,
+    sum(greatest(level::hugeint - before, 0)) as allocated
+  from inside group by all)
+select cycle, device, step, within(max(top)::hugeint - min(lowest)) as rise, within(sum(allocations)) as allocations,
+  within(sum(allocated)) as allocated, within(arg_max(last, last_place)::hugeint - arg_min(first, place)) as growth, min(lowest) as lowest,
+  arg_min(first, place) as first, parts, list([part, highest, last] order by part) filter (part is not null) as points, lane,
+  min(place) as place
+from by_part
+group by cycle, device, lane, step, parts;
+
+-- Levels of components: each follows on the one before, in the order of the times.
+create macro levels_of(records) as table
+select *, coalesce(lag(level) over (partition by cycle, device order by place), level) as before
+from (
+  select cycle, device, time_ns, level, row_number() over (partition by cycle order by time_ns, row) as place
+  from query_table(records)
+  where device is not null and time_ns is not null and level is not null);
 
 -- In how much of each step operators ran (part 0), collectives (1), any of the two (2, where there are collectives); cut at the edges
 -- of the step.
 create view covered_sums as
 with ran as (
   select cycle, step, start_ns, duration_ns, is_collective from executions where step is not null
+  union all
+  select cycle, step, bounded(start_ns), bounded(duration_ns), is_collective(operator) from listed where step is not null and duration_ns is not null and operator is not null
   union all
   select kernels.cycle, steps.step, kernels.start_ns, kernels.duration_ns, is_collective
   from kernels
@@ -19,7 +80,7 @@ cut as (
   select cycle, step, is_collective,
     greatest(steps.start_ns, least(steps.end_ns, ran.start_ns)) as begin_ns,
     greatest(steps.start_ns, least(steps.end_ns, ran.start_ns + ran.duration_ns)) as stop_ns
-  from ran join steps using (cycle, step)),
+  from ran join step_edges as steps using (cycle, step)),
 apart as (
   select *, is_collective::integer as part from cut
   union all

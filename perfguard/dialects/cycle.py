@@ -45,9 +45,16 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Steps:
-    """What is known of the steps of one cycle, and of what ran in them. `steps` is their number, None if it is unknown."""
+class Executions:
+    """Executions of one cycle, added up, and its steps."""
 
+    #: One row an operator (the type or name that metrics speak of), name (the most precise one that the profiler has), step
+    #: (its number inside the cycle, null outside of steps) and shapes (text, null where not recorded with the execution), in
+    #: the order of their first calls: `calls`, `total_ns`, `self_ns` (without the operators inside it), `unfilled` (calls with
+    #: start 0 and duration 0), `first_ns` and `last_ns` (the earliest and the latest start, null where no start is known),
+    #: `first_place` and `last_place` (of their rows); all Int64.
+    groups: pl.DataFrame
+    #: The number of steps, None if it is unknown.
     steps: int | None
     #: Whether `step` was assigned by time, so that the steps can be compared with each other.
     by_step: bool
@@ -61,18 +68,6 @@ class Steps:
     on_device: bool = False
     #: Whether start times are known; else only how often and how long.
     is_timeline: bool = True
-
-    def in_the_window(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows inside steps, or all rows if steps are unknown."""
-        return frame.drop_nulls("step") if self.by_step else frame
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Executions(Steps):
-    """Executions of one cycle, added up."""
-
-    #: One row an operator, name, step and shapes, in the order of their first calls: see `groups.aggregated`.
-    groups: pl.DataFrame
     #: What covers each step of `edges_ns`; empty where start times are not known.
     covered: tuple[Covered, ...] = ()
     #: With which shapes operators ran in the window (operator, shapes, calls), where `groups` does not tell them apart.
@@ -88,7 +83,17 @@ class Executions(Steps):
     @property
     def of_the_window(self) -> pl.DataFrame:
         """The groups inside steps, or all groups if steps are unknown."""
-        return self.in_the_window(self.groups)
+        return self.groups.drop_nulls("step") if self.by_step else self.groups
+
+    @property
+    def inputs(self) -> pl.DataFrame:
+        """With which shapes operators ran in the window: operator, shapes (text), calls."""
+        import polars as pl
+
+        if self.shapes is not None:
+            return self.shapes
+        recorded = self.of_the_window.drop_nulls("shapes")
+        return recorded.group_by("operator", "shapes").agg(pl.col("calls").sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +132,6 @@ class Cycle:
     #: What is known to have been on or off, and the stated steps, ranks and files.
     conditions: Mapping[str, bool] = field(default_factory=dict)
     executions: Executions | None = None
-    #: With which inputs operators ran (operator, shapes as text, calls); None where there are no executions.
-    shapes: pl.DataFrame | None = None
     #: Memory of each step and device; empty where none was recorded.
     memory: tuple[MemoryStep, ...] = ()
     #: What queries measured of its files: (subject, value or samples), by metric.

@@ -1,46 +1,27 @@
-"""Extracts: what is kept of a cycle once its artifacts are let go, so that memory does not grow with the ranks.
+"""Extracts: what is kept of a cycle once its artifacts are released, so that memory does not grow with the ranks.
 
-What holds between cycles is judged from extracts alone. What a check needs to know of each cycle is a *fact*: a small value
-that can be hashed and sent to another process. To add one, write a function from a cycle to its value with `@cycle_fact` in the
-module of the check that asks for it. It runs where the cycle was read, while its artifacts are there.
+What must hold between cycles is judged from extracts alone. They can be sent to another process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import hashlib
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
+
+from perfguard.dialects.executions import calls_by
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from perfguard.dialects.cycle import Cycle
     from perfguard.recording import Recording
 
-#: The value of a cycle; None where there is nothing to know.
-FactFunction = Callable[["Cycle"], Hashable | None]
-Fact = TypeVar("Fact", bound=FactFunction)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Registered:
-    function: FactFunction
-    is_needed: Callable[[Recording], bool]
-
-
-FACTS: dict[str, _Registered] = {}
-
-
-def _always(recording: Recording) -> bool:
-    return True
-
-
-def cycle_fact(*, is_needed: Callable[[Recording], bool] = _always) -> Callable[[Fact], Fact]:
-    """Register a fact of a cycle; kept for recordings where `is_needed` (which does not see their steps)."""
-
-    def register(function: Fact) -> Fact:
-        FACTS[function.__name__] = _Registered(function=function, is_needed=is_needed)
-        return function
-
-    return register
+#: Steps, and calls by operator.
+Ran = tuple[int, tuple[tuple[str, int], ...]]
+#: Slots with times: two cycles cannot have equal ones.
+_TIMED = ("trace", "trace_view", "kernel_details", "cpu_op_execute_timestamp", "output_timeline_data")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,23 +40,19 @@ class Extract:
     #: How many files were read, and how many rows their tables have.
     files: int = 0
     rows: int = 0
-    #: Values of the facts that are known of it, by name.
-    facts: Mapping[str, Hashable] = field(default_factory=dict)
+    #: The number of ranks that its trace states.
+    world_size: int | None = None
+    #: Slot, place and digest of each table with times; equal tables have equal digests.
+    times: tuple[tuple[str, str, bytes], ...] = ()
+    #: What ran in its steps; only known of recordings of several ranks.
+    ran: Ran | None = None
     #: The result of `reduce(measure=...)` for this cycle.
     measurements: Any = None
-
-    def fact(self, function: FactFunction) -> Any:
-        """Return the value of a fact, or None."""
-        return self.facts.get(function.__name__)
 
 
 def extract_of(cycle: Cycle, recording: Recording, measurements: Any = None) -> Extract:
     """Return the extract of a cycle."""
     tables = [t for f in cycle.files for t in (f.content.table, *f.content.tables.values()) if t is not None]
-    facts: dict[str, Hashable | None] = {}
-    for name, one in FACTS.items():
-        if one.is_needed(recording):
-            facts[name] = one.function(cycle)
     return Extract(
         layout=cycle.layout.id,
         name=cycle.place.name,
@@ -85,9 +62,59 @@ def extract_of(cycle: Cycle, recording: Recording, measurements: Any = None) -> 
         conditions=cycle.conditions,
         files=len(cycle.files),
         rows=sum(table.height for table in tables) + sum(file.content.events for file in cycle.files),
-        facts={name: value for name, value in facts.items() if value is not None},
+        world_size=_world_size(cycle),
+        times=tuple(_times_seen(cycle)),
+        ran=_ran_in_the_window(cycle) if has_several_ranks(recording) else None,
         measurements=measurements,
     )
+
+
+def has_several_ranks(recording: Recording) -> bool:
+    """Whether a recording was made of several ranks together."""
+    return recording.fingerprint is not None and recording.rank is None
+
+
+def _world_size(cycle: Cycle) -> int | None:
+    trace = cycle.content("trace")
+    distributed = trace.document.get("distributedInfo") if trace is not None else None
+    size = distributed.get("world_size") if isinstance(distributed, Mapping) else None
+    return size if isinstance(size, int) else None
+
+
+def _times_seen(cycle: Cycle) -> Iterator[tuple[str, str, bytes]]:
+    for slot in _TIMED:
+        artifact = cycle.artifacts.get(slot)
+        if artifact is None:
+            continue
+        if artifact.content.digest:
+            # It was streamed; the same file again is too.
+            yield slot, artifact.place, artifact.content.digest
+        elif artifact.content.table is not None and artifact.content.table.streamed is not None:
+            # Of streamed kernels the sums, and the first and last start of each name [ns], are known.
+            if cycle.executions is not None and cycle.executions.groups.height:
+                yield slot, artifact.place, _digest(cycle.executions.groups)
+        elif artifact.content.table is not None and artifact.content.frame.height:
+            yield slot, artifact.place, _digest(artifact.content.frame)
+
+
+def _digest(frame: pl.DataFrame) -> bytes:
+    """Return 32 bytes that are the same for equal tables in every process.
+
+    They consist of a hash of the column names, the number of rows, and two sums of a 64-bit hash of each row and its place.
+    """
+    import polars as pl
+
+    rows = pl.DataFrame({"row": frame.hash_rows(seed=0), "place": pl.int_range(frame.height, eager=True)})
+    sums = [int(rows.hash_rows(seed=seed).sum()) % 2**64 for seed in (1, 2)]
+    names = hashlib.blake2b("\0".join(frame.columns).encode(), digest_size=8).digest()
+    return names + b"".join(number.to_bytes(8, "big") for number in (frame.height, *sums))
+
+
+def _ran_in_the_window(cycle: Cycle) -> Ran | None:
+    if cycle.executions is None:
+        return None
+    calls = calls_by(cycle.executions.of_the_window, "operator")
+    return cycle.executions.steps or 0, tuple(calls.items())
 
 
 class Sharing:
@@ -99,9 +126,13 @@ class Sharing:
     def shared(self, extract: Extract) -> Extract:
         """Return an extract whose values are those of earlier extracts, where they are equal."""
         conditions = self._known.setdefault(("conditions", *sorted(extract.conditions.items())), extract.conditions)
-        facts = {self._one(name): self._one(value) for name, value in extract.facts.items()}
         return replace(
-            extract, layout=self._one(extract.layout), name=self._one(extract.name), conditions=conditions, facts=facts
+            extract,
+            layout=self._one(extract.layout),
+            name=self._one(extract.name),
+            conditions=conditions,
+            times=self._one(extract.times),
+            ran=self._one(extract.ran),
         )
 
     def _one(self, value: Any) -> Any:

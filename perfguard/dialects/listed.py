@@ -1,27 +1,34 @@
-"""Executions that files of MindSpore list: one by one, or how often each operator ran and how long on average.
-
-Views of the dialects have a row for each execution, or for `calls` of them: `row`, `operator`, `name`, `start_ns` and
-`duration_ns`. Where only averages are known all begin at 0.
-"""
+"""Executions that files list one by one, or as averages: MindSpore's files, and the databases of Ascend devices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from perfguard.artifacts.table import in_int64
+from perfguard.artifacts.table_definitions import NULL
 from perfguard.artifacts.tables import Batch, frames
-from perfguard.dialects.executions import Listed, calls_by, infer_steps, step_of, summed
+from perfguard.dialects.collectives import no_collectives
+from perfguard.dialects.coverage import covered_sums
+from perfguard.dialects.cycle import Executions
+from perfguard.dialects.executions import calls_by, groups_of, infer_steps
+from perfguard.dialects.headers import place_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from perfguard.dialects.cycle import Cycle, Executions, Requested
+    from perfguard.dialects.cycle import Cycle
+
+#: Start and end [ns] of a step, and the profiler's number of it.
+_Mark = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A view that lists executions, and the slots from which its rows come."""
+    """A view that lists executions, and the tables from which its rows come."""
 
     view: str
     needs: tuple[str, ...]
@@ -29,58 +36,95 @@ class Source:
     is_timeline: bool = False
 
 
-#: The first whose slots were all read is taken, so what a device did goes before what the host did for it.
+_DATABASE = Source(
+    view="database_executions", needs=("db_task", "db_compute_task_info", "db_string_ids"), is_timeline=True
+)
+_HOST = Source(
+    view="cpu_executions",
+    needs=("cpu_op_execute_timestamp", "cpu_op_detail_info"),
+    on_device=False,
+    is_timeline=True,
+)
+#: The first whose files were all read is taken, so what a device did goes before what the host did for it.
 SOURCES = (
+    _DATABASE,
     Source(view="timeline_executions", needs=("output_timeline_data",), is_timeline=True),
     Source(view="average_executions", needs=("aicore_intermediate_detail",)),
     Source(view="gpu_executions", needs=("gpu_op_detail_info",)),
-    Source(
-        view="cpu_executions",
-        needs=("cpu_op_execute_timestamp", "cpu_op_detail_info"),
-        on_device=False,
-        is_timeline=True,
-    ),
+    _HOST,
 )
 
 
 def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
-    """Return the executions of each cycle whose files list them, added up, by its number."""
+    """Return the executions of each cycle whose files list them, added up, by its number; fills `listed` and `listed_steps`."""
     sources = {number: source for number, cycle in cycles.items() if (source := _source_of(cycle)) is not None}
-    found: dict[int, Executions] = {}
+    if not sources:
+        return {}
+    marks: dict[int, list[_Mark]] = {number: [] for number in sources}
     for source in dict.fromkeys(sources.values()):
-        own = [number for number, one in sources.items() if one is source]
-        rows = frames(batch, f"from {source.view} order by cycle, start_ns nulls first, row", own)
-        found |= {number: summed(listed(rows[number], source, cycles[number].requested)) for number in own}
-    return found
+        own = {number: cycles[number] for number, one in sources.items() if one is source}
+        for number, *mark in _marks(batch, source, own):
+            marks[number].append((mark[0], mark[1], mark[2]))
+        for number in own:
+            starts, ends, _ = np.array(marks[number], np.int64).reshape(-1, 3).T
+            batch.add("listed_steps", number, step=np.arange(len(starts)), start_ns=starts, end_ns=ends)
+        batch.fill("listed", f"from with_steps('{source.view}') where cycle in ({', '.join(map(str, own))})")
+    edges = {
+        number: () if sources[number].on_device else tuple((start, end) for start, end, _ in several)
+        for number, several in marks.items()
+    }
+    groups = groups_of(batch, ["from listed_sums"], sources)
+    shapes = frames(batch, "from framework_shapes order by cycle", sources) if _HOST in sources.values() else {}
+    collectives = frames(batch, "from listed_collectives order by cycle, start_ns nulls first", sources)
+    covered = covered_sums(batch, edges)
+    return {
+        number: Executions(
+            groups=groups[number],
+            shapes=None if source.on_device else shapes[number],
+            covered=covered[number],
+            collectives=no_collectives() if source.on_device else collectives[number],
+            steps=_steps(cycles[number], source, len(marks[number]), groups[number]),
+            by_step=bool(marks[number]) and not (source.on_device and groups[number]["step"].null_count()),
+            step_numbers=tuple(mark[2] for mark in marks[number]) if source is _DATABASE else (),
+            edges_ns=edges[number],
+            marks_steps=bool(marks[number]) and source is _DATABASE,
+            on_device=source.on_device,
+            is_timeline=source.is_timeline,
+        )
+        for number, source in sources.items()
+    }
 
 
 def _source_of(cycle: Cycle) -> Source | None:
-    return next((one for one in SOURCES if all(slot in cycle.artifacts for slot in one.needs)), None)
+    if "kernel_details" in cycle.artifacts:
+        return None
+    return next((one for one in SOURCES if all(place_of(table, cycle) is not None for table in one.needs)), None)
 
 
-def listed(rows: pl.DataFrame, source: Source, requested: Requested) -> Listed:
-    """Return rows of a view with the steps they are of.
+def _marks(batch: Batch, source: Source, cycles: Mapping[int, Cycle]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the steps that are known: cycle, start and end [ns], number.
 
-    MindSpore marks no steps in these files. Where perfguard drove the steps itself, their edges join with the times of a host:
-    both are UNIX time. Elsewhere the number of steps is inferred from the counts (`infer_steps`).
+    MindSpore marks no steps in its files. Where perfguard drove the steps itself, their edges join with the times of a host:
+    both are UNIX time.
     """
-    import polars as pl
+    if source is _DATABASE:
+        # The steps are the host's, and kernels run behind them: one that starts after the last step is of the last step.
+        yield from batch.execute(
+            f"select cycle, start_ns, {NULL}, id from db_step_time where start_ns is not null "
+            f"and cycle in ({', '.join(map(str, cycles))}) order by cycle, start_ns, end_ns, id"
+        )
+    elif not source.on_device:
+        latest = dict(batch.execute(f"select cycle, max(start_ns) from {source.view} group by cycle"))
+        for number, cycle in cycles.items():
+            steps = sorted((in_int64(step.start_ns), in_int64(step.end_ns)) for step in cycle.requested.steps)
+            # MindSpore 2.0 counts from the start of the machine: its times match those of no other file.
+            if steps and (latest.get(number, steps[0][0]) or 0) >= steps[0][0] // 2:
+                yield from ((number, start, end, place) for place, (start, end) in enumerate(steps))
 
-    steps = () if source.on_device else tuple(sorted((step.start_ns, step.end_ns) for step in requested.steps))
-    edges = steps
-    if edges and rows.height and (rows["start_ns"].max() or 0) < edges[0][0] // 2:  # type: ignore[operator]
-        # MindSpore 2.0 counts from the start of the machine: its times match those of no other file.
-        edges = ()
-    places = pl.Series("step", step_of(rows["start_ns"].to_list(), edges), dtype=pl.Int64)
-    asked_for = None if source.on_device else requested.active
-    return Listed(
-        rows=rows.select(
-            "operator", "name", places, "start_ns", "duration_ns", pl.col("duration_ns").alias("self_ns"),
-            pl.lit(None, dtype=pl.String).alias("shapes"), "calls",
-        ),
-        steps=len(steps) or asked_for or infer_steps(calls_by(rows, "name")),
-        by_step=bool(edges),
-        edges_ns=edges,
-        on_device=source.on_device,
-        is_timeline=source.is_timeline,
-    )  # fmt: skip
+
+def _steps(cycle: Cycle, source: Source, marked: int, groups: pl.DataFrame) -> int | None:
+    """Return the number of steps; inferred from the counts where it is not known."""
+    if source is _DATABASE:
+        return marked or None
+    known = 0 if source.on_device else len(cycle.requested.steps) or cycle.requested.active
+    return known or infer_steps(calls_by(groups, "name"))

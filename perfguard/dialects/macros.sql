@@ -6,7 +6,10 @@ create macro word(code) as (select text from words where number = code);
 create macro known(number) as case when abs(number) < 1000000000000000000 then number end;
 
 -- A sum within 64 bits: those of damaged times may be beyond.
-create macro within(total) as greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint;
+create macro within(total) as if(total is null, null, greatest(least(total, 9223372036854775807), -9223372036854775807)::bigint);
+
+-- A time whose sum with another is within 64 bits.
+create macro bounded(time) as if(time is null, null, greatest(least(time, 4000000000000000000), -4000000000000000000));
 
 -- Numbers as a message has them, of many the first ones.
 create macro some_of(numbers) as
@@ -40,3 +43,19 @@ create macro ranks_inside(documents, of_slot) as table
 select cycle, file, row, path, rank_id as inside, rank
 from query_table(documents) join files using (cycle, file)
 where slot = of_slot and try_cast(rank_id as hugeint) <> rank;
+
+-- Executions of a view in the order of their starts, with the step that each starts in.
+create macro with_steps(executions) as table
+with begun as (
+  select * exclude (mark), last_value(mark ignore nulls) over (
+    partition by cycle order by start_ns nulls first, row nulls first, mark rows unbounded preceding) as begun
+  from (
+    select cycle, row, operator, name, start_ns, duration_ns, shapes, calls, null::integer as mark from query_table(executions)
+    union all by name
+    select cycle, start_ns, step as mark from listed_steps)
+  qualify row is not null)
+select begun.cycle, row_number() over (partition by begun.cycle order by begun.start_ns nulls first, row) - 1 as place, operator, name,
+  steps.step, begun.start_ns, duration_ns, shapes, calls
+from begun
+left join listed_steps as steps on steps.cycle = begun.cycle and steps.step = begun.begun
+  and coalesce(steps.end_ns >= begun.start_ns, true);

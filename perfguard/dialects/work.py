@@ -1,4 +1,4 @@
-"""What ran in the traces of a batch: operators and kernels added up by step, memory of each step.
+"""What ran in the traces of a batch: operators and kernels added up by step.
 
 A folder of queries says it of its traces, where it has these files, each one query:
 
@@ -11,37 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.readers.events import Words
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.coverage import covered_sums
-from perfguard.dialects.cycle import Cycle, Executions, MemoryStep
-from perfguard.dialects.executions import marks_of_steps, torch_shapes
+from perfguard.dialects.cycle import Cycle, Executions
+from perfguard.dialects.executions import groups_of, marks_of_steps
 from perfguard.dialects.queries import DIALECTS, WORK, sql
-from perfguard.dialects.torch.memory import Edges, memory_steps
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     import polars as pl
 
+_SHAPES, _KINDS = msgspec.json.Decoder(list[Any] | None), msgspec.json.Decoder(list[str] | None)
+#: Start and end [ns] of each step.
+Edges = tuple[tuple[int, int], ...]
 #: The sums of so many steps are queried together.
 STEPS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Work:
-    """What ran in one trace."""
-
-    executions: Executions
-    memory: tuple[MemoryStep, ...] = ()
-
-
-def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
+def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
     """Return what ran in each cycle whose dialect says so, by its number.
 
     Fills the tables that follow from others: `steps`, `nesting` and `executions`. Times are in ns. Raises `OSError` where the
@@ -58,7 +52,10 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
         marks |= _fill(batch, folder, own, only, edges)
     if not edges:
         return {}
-    groups = _groups(batch, edges)
+    steps = max(map(len, edges.values()))
+    wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
+    wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
+    groups = groups_of(batch, (f"from operator_sums {where}" for where in wheres), edges)
     shapes = _shapes(batch, edges)
     covered = covered_sums(batch, edges)
     collectives = frames(
@@ -66,21 +63,17 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Work]:
         "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
         edges,
     )
-    memory = memory_steps(batch, edges)
     return {
-        cycle: Work(
-            executions=Executions(
-                groups=groups[cycle],
-                shapes=shapes[cycle],
-                covered=covered[cycle],
-                collectives=collectives[cycle],
-                steps=len(edges[cycle]) or None,
-                by_step=bool(edges[cycle]),
-                step_numbers=tuple(marks[cycle]["number"].to_list()),
-                edges_ns=edges[cycle],
-                marks_steps=True,
-            ),
-            memory=memory.get(cycle, ()),
+        cycle: Executions(
+            groups=groups[cycle],
+            shapes=shapes[cycle],
+            covered=covered[cycle],
+            collectives=collectives[cycle],
+            steps=len(edges[cycle]) or None,
+            by_step=bool(edges[cycle]),
+            step_numbers=tuple(marks[cycle]["number"].to_list()),
+            edges_ns=edges[cycle],
+            marks_steps=True,
         )
         for cycle in edges
     }
@@ -136,28 +129,6 @@ def _of_the_file(name: str) -> Iterator[None]:
         raise UsageError(f"{name} cannot be run: {' '.join(str(error).split())}") from error
 
 
-def _groups(batch: Batch, edges: Mapping[int, Edges]) -> dict[int, pl.DataFrame]:
-    """Return executions added up by operator and step, as `groups.aggregated` has them."""
-    import polars as pl
-
-    # The result of a query is in memory as a whole.
-    steps = max(map(len, edges.values()))
-    wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
-    wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
-    parts = [
-        frames(batch, f"from operator_sums {where} order by cycle, first_ns, first_place", edges) for where in wheres
-    ]
-    found = {cycle: pl.concat(part[cycle] for part in parts) for cycle in edges}
-    texts = pl.Series("name", batch.texts, dtype=pl.String)
-    return {
-        cycle: rows.with_columns(texts.gather(rows["name"])).select(
-            pl.col("name").alias("operator"), "name", "step", pl.lit(None, dtype=pl.String).alias("shapes"),
-            *rows.columns[2:],
-        )
-        for cycle, rows in found.items()
-    }  # fmt: skip
-
-
 def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     """Return how often each operator ran with which shapes in the window."""
     import polars as pl
@@ -165,7 +136,7 @@ def _shapes(batch: Batch, cycles: Mapping[int, Any]) -> dict[int, pl.DataFrame]:
     found = frames(batch, "from input_sums order by cycle, operator", cycles)
     shapes = {}
     for cycle, rows in found.items():
-        texts = torch_shapes(_inputs(dims, types) for dims, types in rows.select("dims", "types").iter_rows())
+        texts = [_shape(dims, types) for dims, types in rows.select("dims", "types").iter_rows()]
         recorded = rows.select("operator", "name", pl.Series("shapes", texts, dtype=pl.String), "calls").drop_nulls(
             "shapes"
         )
@@ -188,7 +159,14 @@ def _added_up(recorded: pl.DataFrame) -> pl.DataFrame:
     return firsts.select("operator", "shapes", calls=pl.Series(calls[order]))
 
 
-def _inputs(dims: str, types: str | None) -> str:
-    """Return the arguments that say the shapes, as the trace has them."""
-    kinds = "" if types is None else f', "Input type": {types}'
-    return f'{{"Input Dims": {dims}{kinds}}}'
+def _shape(dims: str, types: str | None) -> str | None:
+    """Return `float[4, 8];long[]`, dtype and shape of every input of an operator; None for other JSON than torch writes."""
+    try:
+        shapes = _SHAPES.decode(dims)
+        kinds = _KINDS.decode(types or "null")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if shapes is None:
+        return None
+    pairs = zip(kinds or [""] * len(shapes), shapes, strict=False)
+    return ";".join(f"{kind}{shape}" if shape or kind else "-" for kind, shape in pairs)

@@ -5,28 +5,19 @@ They can be pickled. Their size grows with the number of operators, steps and sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perfguard.contract import Contract, Requested
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.errors import UsageError, nearest
-from perfguard.measure import device, graphs
+from perfguard.measure import graphs
 from perfguard.measure.metrics import METRICS
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.contract import Cycle
     from perfguard.dialects.cycle import Executions
-
-CycleMetric = Callable[["Cycle"], Iterator[tuple[str, Any]]]
-#: By metric: the slots of its artifacts, of which at least one must be readable, and its function.
-_OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], CycleMetric]] = {
-    **{name: (graphs.SLOTS, function) for name, function in graphs.OF_CYCLE.items()},
-    "api_time": (("api_statistic",), device.api_time),
-}
 
 
 class CycleSummary(Protocol):
@@ -39,10 +30,6 @@ class CycleSummary(Protocol):
     @property
     def executions(self) -> Executions | None:
         """Executions, grouped."""
-
-    @property
-    def shapes(self) -> pl.DataFrame | None:
-        """The input shapes of the operators."""
 
     @property
     def memory(self) -> tuple[MemoryStep, ...]:
@@ -59,7 +46,6 @@ class CycleMeasurements:
 
     rank: int
     executions: Executions | None
-    shapes: pl.DataFrame | None
     memory: tuple[MemoryStep, ...]
     requested: Requested
     #: (subject, value) by metric, of the metrics of single artifacts.
@@ -71,7 +57,6 @@ def measure_cycle(cycle: Cycle) -> CycleMeasurements:
     return CycleMeasurements(
         rank=cycle.rank,
         executions=cycle.executions,
-        shapes=cycle.shapes,
         memory=cycle.memory,
         requested=cycle.requested,
         values=_values(cycle),
@@ -83,9 +68,8 @@ def _values(cycle: Cycle) -> dict[str, tuple[tuple[str, Any], ...]]:
     if unknown := sorted(cycle.measured.keys() - METRICS.keys()):
         raise UsageError(f"A metrics.sql has the unknown metric {unknown[0]!r}; {nearest(unknown[0], METRICS)}")
     found = {name: tuple(values) for name, values in cycle.measured.items()}
-    for name, (slots, function) in _OF_ARTIFACTS.items():
-        if any(slot in cycle.artifacts for slot in slots):
-            found[name] = tuple(function(cycle))
+    if any(slot in cycle.artifacts for slot in graphs.SLOTS):
+        found |= {name: tuple(function(cycle)) for name, function in graphs.OF_CYCLE.items()}
     return found
 
 

@@ -10,7 +10,6 @@ import polars as pl
 
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import MemoryStep
-from perfguard.dialects.shapes import no_shapes
 from perfguard.measure.cycles import CycleSummary, cycle_summaries
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _profile(rank: int, cycles: list[CycleSummary]) -> Profile:
         durations += [end - start for start, end in executions.edges_ns] or [s.wall_ns for s in cycle.requested.steps]
         offset = steps or 0
         groups.append(executions.of_the_window.with_columns(pl.col("step") + offset, cycle=pl.lit(number)))
-        shapes.append(no_shapes() if cycle.shapes is None else cycle.shapes)
+        shapes.append(executions.inputs)
         memory += [replace(one, step=one.step + offset) for one in cycle.memory]
         steps = None if steps is None or executions.steps is None else steps + executions.steps
     return Profile(

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from perfguard.contract import Contract, inspect
-from perfguard.dialects.executions import executions_of
 from perfguard.findings import Severity
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
@@ -153,7 +152,7 @@ def test_a_kernel_is_of_the_step_that_launched_it(trace):
         ]
 
     (one,) = edited(trace, edit).cycles
-    executions = executions_of(one)
+    executions = one.executions
     assert executions is not None
     steps = dict(
         executions.groups.filter(executions.groups["name"].is_in(["launched", "stray"])).select("name", "step").rows()

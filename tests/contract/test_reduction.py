@@ -20,13 +20,11 @@ from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
 from perfguard.contract.inspection import Task
 from perfguard.contract.reduction import batches, distributed, in_parallel, worthwhile_jobs
 from perfguard.dialects.cycle import Requested
-from perfguard.dialects.extract import FACTS
 from perfguard.engines.local import LocalEngine
 from perfguard.findings import Code
 from perfguard.measure import measure, measure_cycle
 from perfguard.recording import Recording, read_recording
 from perfguard.testing import generate
-from tests.conftest import RECORDINGS
 from tests.contract.test_alike_ranks import recorded
 from tests.runs import several_runs
 
@@ -133,14 +131,8 @@ def test_no_cycle_outlives_its_inspection(ranks):
 def test_equal_facts_are_kept_once(tmp_path):
     found = reduce(read_recording(recorded(tmp_path, list)))
     first, second = found.extracts
-    assert first.facts["ran_in_the_window"] is second.facts["ran_in_the_window"]
+    assert first.ran is second.ran
     assert first.conditions is second.conditions
-
-
-def test_every_fact_says_what_it_is():
-    reduce(read_recording(RECORDINGS / "torch-mlp"))
-    assert set(FACTS) == {"world_size", "times_seen", "ran_in_the_window"}
-    assert all(one.function.__doc__ for one in FACTS.values())
 
 
 def test_an_extract_is_small(ranks):

@@ -20,7 +20,6 @@ from perfguard.artifacts.readers.partner import Partner
 from perfguard.capture.replay import replay
 from perfguard.contract import Contract, inspect, inspection
 from perfguard.dialects import work
-from perfguard.dialects.torch import memory
 from perfguard.findings import Finding
 from perfguard.measure import measure
 
@@ -62,7 +61,6 @@ def streamed(directory: Path, *, chunk_bytes: int = 4000, in_a_file: bool = Fals
         if in_a_file:
             patched.setattr(tables, "LARGE_BYTES", 0)
         patched.setattr(work, "STEPS_AT_ONCE", 2)
-        patched.setattr(memory, "_AT_ONCE", 20)
         return Judged.of(inspect(replay(directory)))
 
 

@@ -1,4 +1,4 @@
-"""Coverage: what executions cover of each step, nanosecond by nanosecond."""
+"""Coverage: the second count, with which tests compare queries, against one nanosecond by nanosecond."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.dialects.coverage import Covered, covered_steps
+from perfguard.dialects.coverage import Covered
+from tests.dialects.counted import covered_steps
 
 SCHEMA = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 EDGES = ((10, 30), (30, 40), (45, 60))

@@ -14,28 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.artifacts.layout import Slot, layout_named
+from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, unquoted
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
+from perfguard.dialects import listed
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import (
-    COLUMNS,
-    Listed,
-    executions_of,
-    from_database,
-    infer_steps,
-    step_of,
-    summed,
-)
+from perfguard.dialects.executions import infer_steps, step_of
 from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.queries import definitions, named_texts
 from perfguard.recording import Recording, read_recording
-from perfguard.testing import generate
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
 
@@ -157,7 +149,7 @@ def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_p
         ("aten::linear", "aten::linear", 1, 170_000, 30_000, 30_000),
     ]
     # Of the steps: what runs outside of them has none.
-    assert cycle.shapes.rows() == [("aten::linear", "float[4, 8];Scalar[];long int[2]", 2)]
+    assert cycle.executions.inputs.rows() == [("aten::linear", "float[4, 8];Scalar[];long int[2]", 2)]
 
 
 def test_the_steps_of_a_torch_trace_are_its_marks_in_the_order_of_time(tmp_path):
@@ -264,7 +256,7 @@ def test_in_a_long_window_kernels_are_of_the_step_that_launched_them(tmp_path):
 )
 def test_the_shapes_of_a_torch_operator(tmp_path, arguments, shapes):
     (cycle,) = judged(tmp_path, event("x", 1, 2, args=arguments)).cycles
-    assert cycle.shapes.rows() == ([] if shapes is None else [("x", shapes, 1)])
+    assert cycle.executions.inputs.rows() == ([] if shapes is None else [("x", shapes, 1)])
 
 
 # -- MindSpore -------------------------------------------------------------------------------------------------------
@@ -313,13 +305,12 @@ def test_without_timestamps_or_types_there_are_no_executions(copy_recording, slo
 # -- devices: one small table for each source ------------------------------------------------------------------------
 
 
-def a_cycle(slot: str, content: Content) -> Cycle:
-    """Return a cycle of one slot."""
-    artifact = Artifact(
-        slot=Slot(name=slot, path=slot, format="csv"), path=Path(slot), content=content, place=slot, schema=None
-    )
-    return Cycle(
-        layout=layout_named("pt-npu"),
+def listed_in(slot: str, version: str, content: Content, layout: str = "ms-2.0") -> Executions | None:
+    """Return the executions that the only file of a cycle lists."""
+    of_slot = next(one for one in layout_named(layout).slots if one.name == slot)
+    artifact = Artifact(slot=of_slot, path=Path(slot), content=content, place=slot, schema=None)
+    cycle = Cycle(
+        layout=layout_named(layout),
         place=Path("c"),
         rank=0,
         index=0,
@@ -327,42 +318,38 @@ def a_cycle(slot: str, content: Content) -> Cycle:
         requested=Requested(),
         files=(artifact,),
     )
+    with batch(definitions(frozenset((layout,))), named_texts()) as tables:
+        add_tables(tables, 0, 0, FoundFile(slot=of_slot, path=Path(slot), rank=0), version, content)
+        tables.hand_over()
+        return listed_executions(tables, {0: cycle}).get(0)
 
 
-def of_database(slot: str, tables: dict[str, dict[str, list[str]]]) -> Cycle:
-    """Return a cycle of a database: tables of raw JSON cells."""
+def of_database(slot: str, tables: dict[str, dict[str, list[str]]]) -> Executions | None:
+    """Return the executions of a database: tables of raw JSON cells."""
     frames = {name: Table(frame=pl.DataFrame(columns), cells=Cells.JSON) for name, columns in tables.items()}
-    return a_cycle(slot, Content(tables=frames))
+    layout = {"ascend_pytorch_profiler": "pt-npu", "ascend_mindspore_profiler": "ms-2.5+"}[slot]
+    return listed_in(slot, slot, Content(tables=frames), layout)
 
 
 def listed_by(slot: str, version: str, header: str, *rows: str) -> Executions:
     """Return the executions that a table with cells between bars lists."""
     cells = [row.split("|") for row in rows]
     frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split("|"), pl.String), orient="row")
-    content = Content(table=Table(frame=frame, cells=Cells.TEXT))
-    cycle = a_cycle(slot, content)
-    with batch(definitions(frozenset(("ms-2.0",))), named_texts()) as tables:
-        file = FoundFile(slot=cycle.artifacts[slot].slot, path=Path(slot), rank=0)
-        add_tables(tables, 0, 0, file, version, content)
-        tables.hand_over()
-        return listed_executions(tables, {0: cycle})[0]
-
-
-def rows_of(cycle: Cycle) -> list[tuple]:
-    """Return the executions of a database one by one."""
-    found = from_database(cycle)
+    found = listed_in(slot, version, Content(table=Table(frame=frame, cells=Cells.TEXT)))
     assert found is not None
-    assert found.on_device
-    assert found.rows.columns == list(COLUMNS)
-    return found.rows.rows()
+    return found
 
 
-@pytest.mark.parametrize("slot", ["ascend_pytorch_profiler", "ascend_mindspore_profiler"])
 @pytest.mark.parametrize(
-    ("steps", "expected"),
+    ("slot", "steps", "expected"),
     [
-        (None, (None, None, ())),
-        ({"id": ["5", "6"], "startNs": ["90", "200"], "endNs": ["150", "260"]}, (0, 1, (5, 6))),
+        ("ascend_mindspore_profiler", None, (None, None, ())),
+        ("ascend_pytorch_profiler", None, (None, None, ())),
+        (
+            "ascend_pytorch_profiler",
+            {"id": ["5", "6"], "startNs": ["90", "200"], "endNs": ["150", "260"]},
+            (0, 1, (5, 6)),
+        ),
     ],
 )
 def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps, expected):
@@ -378,20 +365,21 @@ def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps
         **({"STEP_TIME": steps} if steps else {}),
     }
     first, second, numbers = expected
-    cycle = of_database(slot, tables)
+    found = of_database(slot, tables)
     # A task without an entry of its own is no kernel; one behind the last step's end is still of that step.
-    assert rows_of(cycle) == [
+    shown = found.groups.select("operator", "name", "step", "first_ns", "total_ns", "self_ns", "shapes")
+    assert shown.rows() == [
         ("Add", "aclnnAdd", first, 100, 10, 10, "2,4"),
         ("Mul", "aclnnAdd", second, 300, 50, 50, "2,4"),
     ]
-    found = executions_of(cycle)
+    assert found.on_device
     assert (found.step_numbers, found.steps, found.by_step) == (numbers, len(numbers) or None, bool(numbers))
 
 
 @pytest.mark.parametrize("missing", ["TASK", "COMPUTE_TASK_INFO", "STRING_IDS"])
 def test_a_database_without_kernels_has_no_executions(missing):
     tables = {name: {"id": ["1"]} for name in ("TASK", "COMPUTE_TASK_INFO", "STRING_IDS") if name != missing}
-    assert executions_of(of_database("ascend_pytorch_profiler", tables)) is None
+    assert of_database("ascend_pytorch_profiler", tables) is None
 
 
 @pytest.mark.parametrize(
@@ -466,13 +454,17 @@ def test_operators_of_a_gpu_are_averages_in_us():
     assert (found.steps, found.is_timeline) == (2, False)
 
 
-def test_what_a_device_did_goes_before_what_the_host_did(tmp_path, copy_recording):
+def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
     (host,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
-    generate("pt-npu", seed=1, ranks=1, operators=9).write(tmp_path)
-    device = next(one for one in inspect(read_recording(tmp_path)).cycles if one.executions.on_device)
-    both = dataclasses.replace(host, artifacts={**host.artifacts, **device.artifacts})
-    assert executions_of(host).on_device is False
-    assert executions_of(both) is device.executions
+    device = dataclasses.replace(
+        host, artifacts={**host.artifacts, "gpu_op_detail_info": next(iter(host.artifacts.values()))}
+    )
+    kernels = dataclasses.replace(
+        host, artifacts={**host.artifacts, "kernel_details": next(iter(host.artifacts.values()))}
+    )
+    assert listed._source_of(host).on_device is False
+    assert listed._source_of(device).on_device is True
+    assert listed._source_of(kernels) is None
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------
@@ -493,42 +485,11 @@ def test_what_is_kept_does_not_grow_with_the_executions(tmp_path):
 @pytest.mark.parametrize("recording", ["mindspore-graph", "torch-mlp"])
 def test_what_is_kept_can_be_handed_to_another_process(copy_recording, recording):
     (cycle,) = inspect(read_recording(copy_recording(recording))).cycles
-    kept = pickle.loads(pickle.dumps((cycle.executions, cycle.shapes, cycle.memory)))
+    kept = pickle.loads(pickle.dumps((cycle.executions, cycle.executions.inputs, cycle.memory)))
     assert kept[0].groups.equals(cycle.executions.groups)
     assert kept[0].covered == cycle.executions.covered
-    assert kept[1].equals(cycle.shapes)
+    assert kept[1].equals(cycle.executions.inputs)
     assert kept[2] == cycle.memory != ()
-
-
-def test_collectives_of_a_host_are_kept_one_by_one_those_of_its_steps():
-    listed = Listed(
-        rows=pl.DataFrame(
-            [
-                ("AllReduce", "a", None, 1, 5, 5, None),
-                ("MatMul", "m", 0, 10, 1, 1, None),
-                ("AllReduce", "a", 0, 12, 3, 3, None),
-                ("AllReduce", "b", 0, 20, 4, 4, None),
-            ],
-            schema={
-                "operator": pl.String,
-                "name": pl.String,
-                "step": pl.Int64,
-                "start_ns": pl.Int64,
-                "duration_ns": pl.Int64,
-                "self_ns": pl.Int64,
-                "shapes": pl.String,
-            },
-            orient="row",
-        ),
-        steps=1,
-        by_step=True,
-        edges_ns=((10, 30),),
-    )
-    assert summed(listed).collectives.rows() == [("AllReduce", 12, 3), ("AllReduce", 20, 4)]
-    assert summed(dataclasses.replace(listed, by_step=False)).collectives.height == 3
-    assert summed(dataclasses.replace(listed, on_device=True)).collectives.height == 0
-    assert summed(listed).covered == (Covered(operators_ns=1, collectives_ns=7, either_ns=8),)
-    assert summed(dataclasses.replace(listed, is_timeline=False)).covered == ()
 
 
 def test_collectives_that_torch_annotates_are_kept_by_their_start(tmp_path):

@@ -1,12 +1,18 @@
-"""Groups: sums over executions."""
+"""Executions that files list, added up by queries."""
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.dialects.groups import KEYS, aggregated
+from perfguard.artifacts.table_definitions import NULL
+from perfguard.artifacts.tables import Batch, batch, frames
+from perfguard.dialects.coverage import Covered, covered_sums
+from perfguard.dialects.queries import definitions, named_texts
+from tests.dialects.counted import KEYS, aggregated, covered_steps
 
 SCHEMA = {
     "operator": pl.String,
@@ -14,76 +20,61 @@ SCHEMA = {
     "step": pl.Int64,
     "start_ns": pl.Int64,
     "duration_ns": pl.Int64,
-    "self_ns": pl.Int64,
     "shapes": pl.String,
+    "calls": pl.Int64,
 }
-SUMS = ("calls", "total_ns", "self_ns", "unfilled")
-PLACES = ("first_ns", "first_place", "last_ns", "last_place")
+EDGES = ((10, 30), (30, 40), (45, 60))
 
 # Few of each, so that executions fall into the same group, and begin together.
-EXECUTIONS = st.tuples(
-    st.sampled_from("ab"),
-    st.sampled_from(["a-1", "b-2"]),
-    st.sampled_from([0, 1, None]),
-    st.one_of(st.none(), st.integers(0, 3)),
-    st.one_of(st.none(), st.integers(0, 4)),
-    st.integers(-1, 4),
-    st.sampled_from(["f[2]", None]),
+EXECUTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "AllReduce"]),
+        st.sampled_from(["a-1", "b-2"]),
+        st.sampled_from([0, 1, 2, None]),
+        st.one_of(st.none(), st.integers(0, 70)),
+        st.one_of(st.none(), st.integers(-2, 30)),
+        st.sampled_from(["f[2]", None]),
+        st.integers(0, 3),
+    ),
+    max_size=24,
 )
 
 
-def frame(executions: list[tuple]) -> pl.DataFrame:
-    return pl.DataFrame(executions, schema=SCHEMA, orient="row")
+@pytest.fixture(scope="module")
+def tables():
+    with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts()) as found:
+        yield found
 
 
-def test_executions_are_added_up_by_operator_name_step_and_shapes():
-    found = aggregated(
-        frame(
-            [
-                ("Mul", "Mul-1", 0, 0, 0, 0, None),
-                ("Add", "Add-1", 0, 5, 3, 2, "f[2]"),
-                ("Add", "Add-1", 0, 5, 4, 4, "f[2]"),
-                ("Add", "Add-1", 0, 9, 1, 1, "f[4]"),
-                ("Add", "Add-1", 1, 11, 5, 5, "f[2]"),
-                ("Add", "Add-1", None, None, 7, 7, "f[2]"),
-            ]
-        )
+def sums(tables: Batch, rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Covered, ...], list[tuple]]:
+    """Return groups, coverage and collectives of executions in the order of their starts."""
+    for table in ("listed", "listed_steps"):
+        tables.hand_over()
+        tables._run(f"delete from {table}")
+    tables.add(
+        "listed_steps", 3, step=np.arange(3), **dict(zip(("start_ns", "end_ns"), np.array(EDGES).T, strict=True))
     )
-    assert found.columns == [*KEYS, *SUMS, *PLACES]
-    assert found.rows() == [
-        ("Add", "Add-1", None, "f[2]", 1, 7, 7, 0, None, None, None, None),
-        ("Mul", "Mul-1", 0, None, 1, 0, 0, 1, 0, 0, 0, 0),
-        ("Add", "Add-1", 0, "f[2]", 2, 7, 6, 0, 5, 1, 5, 2),
-        ("Add", "Add-1", 0, "f[4]", 1, 1, 1, 0, 9, 3, 9, 3),
-        ("Add", "Add-1", 1, "f[2]", 1, 5, 5, 0, 11, 4, 11, 4),
-    ]
+    if rows.height:
+        numbers = {name: rows[name].fill_null(NULL).to_numpy() for name in ("step", "start_ns", "duration_ns", "calls")}
+        texts = {name: np.array(rows[name].to_list(), object) for name in ("operator", "name", "shapes")}
+        tables.add("listed", 3, place=np.arange(rows.height), **numbers, **texts)
+    tables.hand_over()
+    groups = frames(tables, "from listed_sums order by cycle", [3])[3]
+    collectives = tables.execute("select operator, start_ns, duration_ns from listed_collectives order by start_ns")
+    return groups, covered_sums(tables, {3: EDGES})[3], collectives
 
 
-def test_a_row_may_stand_for_many_executions_or_none():
-    rows = frame([("a", "a", 0, 0, 4, 3, None), ("a", "a", 0, 0, 0, 0, None), ("b", "b", 0, 0, 1, 1, None)])
-    found = aggregated(rows.with_columns(calls=pl.Series([3, 2, 0])))
-    assert found.select(*SUMS, *PLACES).rows() == [(5, 12, 9, 2, 0, 0, 0, 1)]
-
-
-def test_no_executions_are_no_groups():
-    empty = aggregated(frame([]))
-    assert empty.height == 0
-    assert empty.schema == aggregated(frame([("a", "a", 0, 0, 4, 3, None)])).schema
-
-
-@given(st.lists(EXECUTIONS, max_size=24))
-def test_groups_are_what_counting_by_hand_says(executions):
-    by_hand: dict[tuple, list] = {}
-    for place, (operator, name, step, start, duration, own, shapes) in enumerate(executions):
-        sums = by_hand.setdefault((operator, name, step, shapes), [0, 0, 0, 0, []])
-        sums[0] += 1
-        sums[1] += duration or 0
-        sums[2] += own
-        sums[3] += start == duration == 0
-        sums[4] += [] if start is None else [(start, place)]
-    expected = {
-        key: (*sums, *((min(starts), max(starts)) if starts else ((None, None), (None, None))))
-        for key, (*sums, starts) in by_hand.items()
-    }
-    found = {row[:4]: (*row[4:8], row[8:10], row[10:]) for row in aggregated(frame(executions)).iter_rows()}
-    assert found == expected
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(executions=EXECUTIONS)
+def test_queries_add_up_as_counting_one_by_one_does(tables, executions):
+    # An execution without a start is in no step.
+    executions = [(*one[:2], None if one[3] is None else one[2], *one[3:]) for one in executions]
+    rows = pl.DataFrame(executions, schema=SCHEMA, orient="row").sort("start_ns", maintain_order=True)
+    groups, covered, collectives = sums(tables, rows)
+    expected = aggregated(rows.with_columns(self_ns="duration_ns"))
+    assert groups.columns == expected.columns
+    assert sorted(groups.rows(), key=str) == sorted(expected.rows(), key=str)
+    assert groups.height == 0 or groups.select(KEYS).is_unique().all()
+    assert covered == covered_steps(rows, EDGES)
+    inside = rows.filter((pl.col("operator") == "AllReduce") & pl.col("step").is_not_null())
+    assert sorted(collectives, key=str) == sorted(inside.select("operator", "start_ns", "duration_ns").rows(), key=str)

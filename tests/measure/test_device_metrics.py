@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -18,16 +19,15 @@ from perfguard.artifacts.readers import Content, csv_stream
 from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
-from perfguard.artifacts.tables import Batch, batch
+from perfguard.artifacts.tables import batch
 from perfguard.capture.replay import replay
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import Listed, summed
 from perfguard.dialects.metric_queries import measured as measured_by
 from perfguard.dialects.queries import all_definitions, named_texts
-from perfguard.dialects.totals import TOTALS
 from perfguard.measure import METRICS, measure
 from perfguard.recording import Recording
+from tests.dialects.counted import aggregated
 
 
 def a_table(header: str, *rows: str) -> Content:
@@ -73,26 +73,16 @@ def measured(*cycles: Cycle) -> dict[str, dict[str, Any]]:
             for one in cycle.files:
                 file = FoundFile(slot=one.slot, path=one.path, rank=None)
                 add_tables(tables, number, 0, file, next(iter(one.slot.schemas), ""), one.content)
+        for number, one in enumerate(cycles):
+            if one.executions is not None and one.executions.steps is not None:
+                tables.add("step_counts", number, steps=np.array([one.executions.steps]))
         tables.hand_over()
         values = measured_by(tables, dict(enumerate(cycles)))
-        cycles = tuple(with_totals(tables, number, one) for number, one in enumerate(cycles))
     cycles = tuple(dataclasses.replace(one, measured=values.get(number, {})) for number, one in enumerate(cycles))
     found: dict[str, dict[str, Any]] = {}
     for one in measure(Contract(recording=Recording(directory=Path()), cycles=cycles, findings=())):
         found.setdefault(one.metric, {})[one.subject] = list(one.samples) if one.samples else one.value
     return found
-
-
-def with_totals(tables: Batch, number: int, cycle: Cycle) -> Cycle:
-    """Attach what Python needs of the rows, as an inspection does."""
-    totals = {slot: read(tables, [number])[number] for slot, read in TOTALS.items() if slot in cycle.artifacts}
-    artifacts = {
-        slot: dataclasses.replace(one, content=dataclasses.replace(one.content, work=totals[slot]))
-        if slot in totals
-        else one
-        for slot, one in cycle.artifacts.items()
-    }
-    return dataclasses.replace(cycle, artifacts=artifacts)
 
 
 def kernels(rank: int, *self_ns: int) -> Executions:
@@ -108,7 +98,7 @@ def kernels(rank: int, *self_ns: int) -> Executions:
             "shapes": pl.Series([None] * count, dtype=pl.String),
         }
     )
-    return summed(Listed(rows=frame, steps=1, by_step=True, on_device=True))
+    return Executions(groups=aggregated(frame), steps=1, by_step=True, on_device=True)
 
 
 # -- communication ---------------------------------------------------------------------------------------------------

@@ -7,16 +7,19 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from perfguard.artifacts.tables import batch
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.dialects.memory import curve_bytes, levels_by_step, parts_of_a_step
+from perfguard.dialects.memory import _steps
+from perfguard.dialects.queries import definitions, named_texts
 from perfguard.measure import measure, memory_tracks
 from perfguard.measure.memory import MOST_RANKS
 from perfguard.measure.profile import profiles
 from perfguard.testing import generate
+from tests.dialects.counted import curve_bytes, levels_by_step, parts_of_a_step
 from tests.facts import RECORDINGS
 
 
@@ -60,6 +63,38 @@ def test_the_highest_point_of_a_step_is_that_of_its_curve(parts, changes):
 @pytest.mark.parametrize("steps, parts", [(0, 32), (1, 32), (62, 32), (63, 31), (2000, 1), (2001, 0)])
 def test_a_window_of_many_steps_has_fewer_parts_each(steps, parts):
     assert parts_of_a_step(steps) == parts
+
+
+@pytest.fixture(scope="module")
+def tables():
+    with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts()) as found:
+        found.filled.add("steps")
+        yield found
+        found._database.quick.execute("drop table level_events")
+
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["cpu", "cuda:0"]), st.integers(0, 70), st.integers(-50, 50)), min_size=1, max_size=30
+)
+WINDOWS = [(), ((10, 60),), ((10, 30), (30, 40), (45, 60)), tuple((at, at + 1) for at in range(0, 2100, 1))]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edges=st.sampled_from(WINDOWS), events=EVENTS)
+def test_queries_cut_levels_into_steps_as_a_second_count_does(tables, edges, events):
+    run = tables._database.quick.execute
+    run("delete from steps; create or replace table level_events (cycle integer, device varchar, place bigint, time_ns bigint, "
+        "level bigint, before bigint)")  # fmt: skip
+    levels = dict.fromkeys(("cpu", "cuda:0"), 0)
+    lanes = {}
+    for place, (device, time, change) in enumerate(events):
+        before, levels[device] = levels[device], levels[device] + change
+        lanes.setdefault(device, []).append((time, levels[device], before))
+        run("insert into level_events values (7, ?, ?, ?, ?, ?)", [device, place, time, levels[device], before])
+    for step, (start, end) in enumerate(edges):
+        run("insert into steps values (7, ?, 0, 0, ?, ?)", [step, start, end])
+    expected = [one for device, several in lanes.items() for one in levels_by_step(device, edges, *columns(several))]
+    assert [step for _, step in _steps(tables, "level_events", [7])] == expected
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])

@@ -58,8 +58,6 @@ class Content:
     tables: Mapping[str, Table] = field(default_factory=dict)
     #: Rows that were left out because cells are missing, as (line, message): only where the schema allows it.
     short_rows: tuple[tuple[int, str], ...] = ()
-    #: What its rows say, where they are in tables.
-    work: Any = None
     #: Of a trace that went by: where its events are in the document, and how many there were.
     events_path: str = "$"
     events: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from perfguard.findings import Code, Finding
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events
     from perfguard.artifacts.tables import Batch
-    from perfguard.dialects.cycle import Artifact, Cycle
+    from perfguard.dialects.cycle import Cycle
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -53,50 +53,34 @@ def repeated_events(cycle: Cycle, alike: Ints) -> Iterator[Finding]:
     """
     check, code, _ = _ONCE[cycle.layout.id]
     artifact = cycle.artifacts["trace_view"]
-    again = _equal(artifact, alike)
-    words = _words_of(artifact, again[:SHOWN_VIOLATIONS])
-    pairs = [(f"{artifact.place} {artifact.content.events_path}[{row}]", words[row]) for row in words]
-    for finding in disagreements(code, pairs, count=len(again), place=artifact.place):
-        yield replace(finding, check=check, rank=cycle.rank)
-
-
-def _equal(artifact: Artifact, suspects: Ints) -> Ints:
-    """Return those of the rows whose events are equal to an earlier one in everything."""
-    prints: list[int] = []
+    rules = artifact.content.event_schema
+    assert rules is not None
+    seen: set[int] = set()
+    shown: list[tuple[str, str]] = []
+    count = 0
 
     def consume(events: Events) -> None:
-        places = np.flatnonzero(np.isin(events.rows, suspects)).tolist()
-        prints.extend(_print_of(events.events[place]) for place in places)
+        nonlocal count
+        for at in np.flatnonzero(np.isin(events.rows, alike)).tolist():
+            event = events.events[at]
+            if (known := _print_of(event)) not in seen:
+                seen.add(known)
+                continue
+            count += 1
+            if count <= SHOWN_VIOLATIONS:
+                name = json.dumps(event.name, ensure_ascii=False)
+                place = f"{artifact.place} {artifact.content.events_path}[{events.rows[at]}]"
+                shown.append((place, f"the event {name} is there a second time"))
 
-    _look_again(artifact, consume)
-    _, firsts = np.unique(np.array(prints, np.int64), return_index=True)
-    return np.delete(suspects, firsts)
+    # With all arguments.
+    again = stream_trace(artifact.path, compiled(rules.row, rules.root, {"*": ("*",)}), consume)
+    if again.unreadable is not None or again.digest != artifact.content.digest:
+        raise OSError(f"{artifact.path.name} changed while it was read: check again when nothing writes it")
+    for finding in disagreements(code, shown, count, artifact.place):
+        yield replace(finding, check=check, rank=cycle.rank)
 
 
 def _print_of(event: Any) -> int:
     """Return a number that equal events have, and hardly any others: of all their keys, as the file has them."""
     values: Iterable[Any] = msgspec.structs.astuple(event)
     return hash((type(event), *(bytes(one) if type(one) is Raw else one for one in values)))
-
-
-def _words_of(artifact: Artifact, rows: Ints) -> dict[int, str]:
-    words: dict[int, str] = {}
-
-    def consume(events: Events) -> None:
-        for place in np.flatnonzero(np.isin(events.rows, rows)).tolist():
-            name = json.dumps(events.events[place].name, ensure_ascii=False)
-            words[int(events.rows[place])] = f"the event {name} is there a second time"
-
-    if len(rows):
-        _look_again(artifact, consume)
-    return words
-
-
-def _look_again(artifact: Artifact, consume: Callable[[Events], None]) -> None:
-    """Stream all events to `consume` once more, with all of their arguments."""
-    rules = artifact.content.event_schema
-    assert rules is not None
-    whole = compiled(rules.row, rules.root, {"*": ("*",)})
-    again = stream_trace(artifact.path, whole, consume)
-    if again.unreadable is not None or again.digest != artifact.content.digest:
-        raise OSError(f"{artifact.path.name} changed while it was read: check again when nothing writes it")

@@ -141,6 +141,30 @@ select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(
 from kernels
 group by all;
 
+-- The host's steps as trace_view marks them (ProfilerStep#N); none where it marks other steps than kernels name.
+create view kernel_steps as
+with marked as (
+  select cycle, list_sort(list(label::bigint)) as numbers,
+    list_sort(list([start_ns, bounded(start_ns) + bounded(duration_ns)])) as edges
+  from view_step_marks where regexp_full_match(label, '[0-9]{1,18}')
+  group by cycle
+  having count(start_ns) = count(*) and count(duration_ns) = count(*)),
+named as (select cycle, list_sort(list(distinct step)) as numbers from kernels where step is not null group by cycle)
+select cycle, unnest(range(len(numbers)))::integer as step, unnest(numbers) as number, null::integer as thread,
+  unnest(edges)[1] as start_ns, unnest(edges)[2] as end_ns
+from marked join named using (cycle, numbers);
+
+-- The same by operator and step: two types may be one operator, because level 0 has types of collectives only.
+create view fill_kernel_groups as
+with placed as (
+  select *, if(number is null, null, dense_rank() over (partition by cycle order by number) - 1) as step
+  from kernel_sums join kernel_operators using (type, name))
+select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(sum(total_ns)) as total_ns,
+  within(sum(total_ns)) as self_ns, within(sum(unfilled)) as unfilled, min(first_ns) as first_ns,
+  arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
+from placed
+group by all;
+
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
 create view fill_kernel_kinds as
 select cycle, word(device) as device, word(type) as type, word(core) as core, count(*) as rows,

@@ -221,16 +221,9 @@ select cycle from cycles
 where layout = 'pt-npu' and cycle in (select cycle from named_steps where slot = 'step_trace_time')
   and cycle in (select cycle from kernels where step_text in (select number from words where trim(text) = ''));
 
--- The components of memory_record, with codes from 0.
-create view memory_components as
-select component, row_number() over (order by component) - 1 as code from (select distinct component from memory_record);
-
 -- What components have allocated; of several files of a cycle the last one counts.
-create view memory_levels as
-select cycle, row, code as component, timestamp_ns as time, total_allocated_bytes as level
-from memory_record join memory_components using (component)
+create view memory_components as
+select cycle, row, component as device, timestamp_ns as time_ns, total_allocated_bytes as level from memory_record
 where (cycle, file) in (select (cycle, max(file)) from memory_record group by cycle);
 
--- The time of the calls of each function of the API.
-create view api_times as
-select cycle, api_name, coalesce(sum(time_ns), 0) as total_ns from api_statistic group by all order by all;
+create view memory_levels as from levels_of('memory_components');

@@ -6,6 +6,27 @@ select cycle, id, arg_min(value, row) as text from db_string_ids group by cycle,
 
 create macro text_of(of_cycle, of_id) as (select text from db_texts where cycle = of_cycle and id = of_id);
 
+-- Kernels of an Ascend device, and its collectives, which the text export has in one table with them.
+create view database_executions as
+with kernels as (
+  select tasks.cycle, tasks.row, op_type, name, input_shapes, start_ns, end_ns
+  from db_task as tasks join db_compute_task_info as described using (cycle, global_task_id)
+  union all
+  select cycle, row, op_type, op_name, null, start_ns, end_ns from db_communication_op where op_type is not null)
+select kernels.cycle, row, coalesce(types.text, op_type::varchar) as operator, coalesce(names.text, name::varchar) as name, start_ns,
+  within(end_ns::hugeint - start_ns) as duration_ns, nullif(trim(inputs.text, '"'), 'N/A') as shapes, 1::bigint as calls
+from kernels
+left join db_texts as types on types.cycle = kernels.cycle and types.id = op_type
+left join db_texts as names on names.cycle = kernels.cycle and names.id = name
+left join db_texts as inputs on inputs.cycle = kernels.cycle and inputs.id = input_shapes;
+
+-- What components have allocated.
+create view database_components as
+select records.cycle, row, coalesce(text, component::varchar) as device, timestamp_ns as time_ns, total_allocated_bytes as level
+from db_memory_record as records left join db_texts on db_texts.cycle = records.cycle and db_texts.id = component;
+
+create view database_levels as from levels_of('database_components');
+
 -- Tasks of COMPUTE_TASK_INFO of a database that has counters, of a kind of which some task has counters: how many it has (null:
 -- none), and how many there are in all tasks of its kind.
 create view counted_tasks as

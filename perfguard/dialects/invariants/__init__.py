@@ -1,94 +1,57 @@
-"""Invariants: what must hold across files and steps, one small function each.
+"""Invariants: rules that are no query on the tables, one small function each.
 
-What goes in: a `Cycle` whose artifacts have passed their schemas. What comes out: findings. To add one: a function with
-`@invariant(layouts=..., needs=...)` in a module of this package, with its tolerance and source in the docstring; nothing
-else has to be touched. A function runs only where all the slots it needs could be read.
-
-What must hold between cycles is a `@recording_invariant`. It sees extracts of them, and asks for what it needs as facts
-(`perfguard.dialects.extract`): the cycles themselves may have been read elsewhere, and are gone.
+What goes in: a `Cycle` whose artifacts have passed their schemas. What comes out: findings. To add one: a function here or in a
+module of this package, with its tolerance and source in the docstring, and an entry in `INVARIANTS`. A function runs only where
+all the slots it needs could be read. What must hold between cycles is in `whole_recording`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from perfguard.findings import Finding
+from perfguard.dialects.invariants import file_headers, graph_passes, integrity
 
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
-    from perfguard.dialects.extract import Extract
-    from perfguard.recording import Recording
-
-CycleCheck = Callable[["Cycle"], Iterator[Finding]]
-RecordingCheck = Callable[["Recording", tuple["Extract", ...]], Iterator[Finding]]
+    from perfguard.findings import Finding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invariant:
-    """One check of a cycle, the layouts it is for, and the slots it needs."""
+class Invariant(NamedTuple):
+    """One check of a cycle, the slots it needs, and the layouts it is for (empty: every layout that has the slots)."""
 
-    name: str
-    check: CycleCheck
-    #: Ids of the layouts it holds for; empty means every layout that has the slots.
-    layouts: tuple[str, ...]
-    needs: tuple[str, ...]
+    check: Callable[[Cycle], Iterator[Finding]]
+    needs: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
 
-
-INVARIANTS: dict[str, Invariant] = {}
-RECORDING_INVARIANTS: dict[str, RecordingCheck] = {}
+    @property
+    def name(self) -> str:
+        """The name of the check."""
+        return self.check.__name__
 
 
-def invariant(*, layouts: tuple[str, ...] = (), needs: tuple[str, ...] = ()) -> Callable[[CycleCheck], CycleCheck]:
-    """Register a check of one cycle: of every layout that has the slots it needs, or of `layouts` only."""
-
-    def register(check: CycleCheck) -> CycleCheck:
-        INVARIANTS[check.__name__] = Invariant(name=check.__name__, check=check, layouts=layouts, needs=needs)
-        return check
-
-    return register
-
-
-def recording_invariant(check: RecordingCheck) -> RecordingCheck:
-    """Register a check of a whole recording."""
-    RECORDING_INVARIANTS[check.__name__] = check
-    return check
+#: Findings come in this order.
+_ORDERED = (
+    Invariant(file_headers.a_unit_has_its_time_and_its_ratio, needs=("kernel_details",)),
+    Invariant(graph_passes.every_graph_that_was_begun_was_built, layouts=("ir",)),
+    Invariant(graph_passes.every_compilation_that_began_was_validated, layouts=("ir",)),
+    Invariant(graph_passes.no_graph_failed_to_compile, layouts=("ir",)),
+    Invariant(graph_passes.no_number_stands_for_two_files, layouts=("ir",)),
+    Invariant(graph_passes.no_number_is_left_out, layouts=("ir",)),
+    Invariant(integrity.something_was_recorded),
+    Invariant(integrity.no_event_without_time),
+    Invariant(integrity.the_steps_asked_for_were_found),
+    Invariant(integrity.every_step_has_the_same_operators),
+    Invariant(integrity.counts_are_whole_steps, needs=("cpu_op_detail_info", "cpu_op_execute_timestamp")),
+    Invariant(file_headers.process_groups_are_of_the_world, needs=("trace",)),
+)
+INVARIANTS = {one.name: one for one in _ORDERED}
 
 
 def check_cycle(cycle: Cycle) -> Iterator[Finding]:
     """Run every invariant of the cycle's layout whose slots could be read."""
-    _load()
-    for one in _of_layout(cycle.layout.id, len(INVARIANTS)):
-        if all(slot in cycle.artifacts for slot in one.needs):
+    for one in _ORDERED:
+        if (not one.layouts or cycle.layout.id in one.layouts) and all(slot in cycle.artifacts for slot in one.needs):
             for finding in one.check(cycle):
                 yield replace(finding, check=one.name, rank=cycle.rank)
-
-
-@cache
-def _of_layout(layout: str, _: int) -> tuple[Any, ...]:
-    """Return the invariants of a layout in their order; found anew when there are more of them."""
-    found = (one for one in INVARIANTS.values() if not one.layouts or layout in one.layouts)
-    return tuple(sorted(found, key=lambda one: _place(one.check)))
-
-
-def check_recording(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """Run every invariant of a whole recording, over the extracts of its cycles."""
-    _load()
-    for check in sorted(RECORDING_INVARIANTS.values(), key=_place):
-        for finding in check(recording, extracts):
-            yield replace(finding, check=check.__name__)
-
-
-def _place(check: Any) -> tuple[str, int]:
-    """Where a check is written: findings come in this order, whichever module was imported first in a process."""
-    return check.__module__, check.__code__.co_firstlineno
-
-
-@cache
-def _load() -> None:
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from perfguard.dialects.invariants import invariant
 from perfguard.dialects.passes import BUILT, VALIDATED, Pass, saved_passes
 from perfguard.findings import Code, Finding, Severity
 
@@ -28,7 +27,6 @@ _FAILED = "analyze_fail.ir"
 _NAMED = 5
 
 
-@invariant(layouts=("ir",))
 def every_graph_that_was_begun_was_built(cycle: Cycle) -> Iterator[Finding]:
     """A graph N that the backend optimizes is finally saved as graph_build_N. Exact.
 
@@ -49,7 +47,6 @@ def every_graph_that_was_begun_was_built(cycle: Cycle) -> Iterator[Finding]:
         )
 
 
-@invariant(layouts=("ir",))
 def every_compilation_that_began_was_validated(cycle: Cycle) -> Iterator[Finding]:
     """As many compilations reach `validate`, the end of the front end, as begin. Exact.
 
@@ -69,7 +66,6 @@ def every_compilation_that_began_was_validated(cycle: Cycle) -> Iterator[Finding
         )
 
 
-@invariant(layouts=("ir",))
 def no_graph_failed_to_compile(cycle: Cycle) -> Iterator[Finding]:
     """There is no analyze_fail.ir: MindSpore writes it when the front end fails, by default next to the script."""
     for artifact in cycle.files:
@@ -81,7 +77,6 @@ def no_graph_failed_to_compile(cycle: Cycle) -> Iterator[Finding]:
             )
 
 
-@invariant(layouts=("ir",))
 def no_number_stands_for_two_files(cycle: Cycle) -> Iterator[Finding]:
     """The number at the end of a name counts the files of one process, so each number occurs once. Exact."""
     # A drawing has a number of its own; perfguard's own generator gives it the number of the pass.
@@ -101,7 +96,6 @@ def no_number_stands_for_two_files(cycle: Cycle) -> Iterator[Finding]:
         yield Finding(code=Code.I113, place=place, message=f"and {more} more numbers like these", more=more)
 
 
-@invariant(layouts=("ir",))
 def no_number_is_left_out(cycle: Cycle) -> Iterator[Finding]:
     """The numbers run from 0000 to the last without a gap. A warning: MS_DEV_DUMP_IR_PASSES saves some passes only."""
     gaps = list(_missing(saved_passes(cycle.place)))

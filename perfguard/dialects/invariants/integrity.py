@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.dialects.executions import calls_by, infer_steps
-from perfguard.dialects.invariants import invariant
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
@@ -24,30 +23,21 @@ if TYPE_CHECKING:
 _NAMED = 8
 
 
-@invariant()
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
     """A profiled window has at least one operator."""
     if cycle.executions is not None and not cycle.executions.calls:
-        yield Finding(code=Code.C103, place=cycle.place.name, message="the profiler's output has no operator")
+        yield _finding(cycle, Code.C103, "the profiler's output has no operator")
 
 
-@invariant()
 def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
     """No execution has start 0 and duration 0: the profiler never filled in its times."""
     if cycle.executions is None or not cycle.executions.is_timeline:
         return
     groups = cycle.executions.groups
-    is_empty = groups["unfilled"] > 0
-    if is_empty.any():
-        counts = calls_by(groups.filter(is_empty).with_columns(calls="unfilled"), "name")
-        yield Finding(
-            code=Code.C104,
-            place=cycle.place.name,
-            message=f"{counts.total()} executions have start 0 and duration 0: {_names(counts)}",
-        )
+    if counts := calls_by(groups.filter(groups["unfilled"] > 0).with_columns(calls="unfilled"), "name"):
+        yield _finding(cycle, Code.C104, f"{counts.total()} executions have start 0 and duration 0: {_names(counts)}")
 
 
-@invariant()
 def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     """Requested steps = recorded steps, and no operator ran outside of them.
 
@@ -58,18 +48,10 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         return
     numbers = executions.step_numbers
     if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
-        yield Finding(
-            code=Code.C101,
-            place=cycle.place.name,
-            message=f"the profiler's steps are numbered {list(numbers)}, which is not consecutive",
-        )
+        yield _finding(cycle, Code.C101, f"the profiler's steps are numbered {list(numbers)}, which is not consecutive")
     requested = cycle.requested.active
     if executions.marks_steps and requested is not None and len(numbers) != requested:
-        yield Finding(
-            code=Code.C101,
-            place=cycle.place.name,
-            message=f"{requested} steps were requested, but the trace marks {len(numbers)}",
-        )
+        yield _finding(cycle, Code.C101, f"{requested} steps were requested, but the trace marks {len(numbers)}")
     if not executions.by_step:
         return
     present = set(executions.groups["step"].drop_nulls().to_list())
@@ -77,30 +59,28 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         named = ", ".join(str(step + 1) for step in absent)
         if requested is not None or cycle.requested.steps:
             why = f"{requested or executions.steps} steps were requested, but no operator ran in step {named} of the window: "
-            yield Finding(code=Code.C101, place=cycle.place.name, message=f"{why}the profiler lost it")
+            yield _finding(cycle, Code.C101, f"{why}the profiler lost it")
         else:
             # A loop that ends inside the window leaves the mark of a step that never ran; a step may also be skipped.
-            yield Finding(
-                code=Code.C101,
-                severity=Severity.WARNING,
-                place=cycle.place.name,
-                message=f"{executions.steps} steps are marked, but no operator ran in step {named}: the loop ended or "
+            yield _finding(
+                cycle,
+                Code.C101,
+                f"{executions.steps} steps are marked, but no operator ran in step {named}: the loop ended or "
                 "skipped it, or the profiler lost it (state the number of steps with `--expect steps=N`)",
+                Severity.WARNING,
             )
-    steps = executions.groups["step"]
-    outside = calls_by(executions.groups.filter(steps.is_null()), "name") if steps.null_count() else None
+    outside = calls_by(executions.groups.filter(executions.groups["step"].is_null()), "name")
     # A whole run has work before, between and after its steps.
     is_whole_run = cycle.requested.active is None and bool(cycle.requested.steps)
     if outside and not is_whole_run:
-        yield Finding(
-            code=Code.C101,
-            place=cycle.place.name,
-            message=f"{outside.total()} executions are outside of every step of the window, a neighbouring step leaked in: "
+        yield _finding(
+            cycle,
+            Code.C101,
+            f"{outside.total()} executions are outside of every step of the window, a neighbouring step leaked in: "
             f"{_names(outside)}",
         )
 
 
-@invariant()
 def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
     """Every step of the window has the same operator census (number of calls of each operator)."""
     executions = cycle.executions
@@ -111,19 +91,19 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
     if not alike:
         return
     usual = max(alike, key=len)
+    # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that compiles), and a
+    # device's kernels depend on the data: a warning.
+    severity = Severity.WARNING if executions.on_device or cycle.requested.active is None else Severity.ERROR
     for step in sorted(step for steps in alike if steps is not usual for step in steps):
         if differing := _difference(_counts_of(calls, step), _counts_of(calls, usual[0])):
-            yield Finding(
-                code=Code.C102,
-                # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that
-                # compiles), and a device's kernels depend on the data: a warning.
-                severity=Severity.WARNING if executions.on_device or cycle.requested.active is None else Severity.ERROR,
-                place=cycle.place.name,
-                message=f"step {step + 1} of the window ran different operators from the other steps: {differing}",
+            yield _finding(
+                cycle,
+                Code.C102,
+                f"step {step + 1} of the window ran different operators from the other steps: {differing}",
+                severity,
             )
 
 
-@invariant(needs=("cpu_op_detail_info", "cpu_op_execute_timestamp"))
 def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
     """Without recorded steps: the number of calls of every operator is a multiple of the number of steps.
 
@@ -143,31 +123,31 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
     named = _names(Counter(odd))
     shown = infer_steps(counts)
     if cycle.requested.active is not None and shown is None and max(counts.values()) < steps:
-        yield Finding(
-            code=Code.C101,
-            place=cycle.place.name,
-            message=f"{steps} steps were requested, but no operator ran more than {max(counts.values())} times",
+        yield _finding(
+            cycle,
+            Code.C101,
+            f"{steps} steps were requested, but no operator ran more than {max(counts.values())} times",
         )
         return
     if cycle.requested.active is not None and shown is not None and shown % steps:
-        yield Finding(
-            code=Code.C101,
-            place=cycle.place.name,
-            message=f"{steps} steps were requested, but most operators ran {shown} times: {named}",
-        )
+        yield _finding(cycle, Code.C101, f"{steps} steps were requested, but most operators ran {shown} times: {named}")
         return
     if _surplus_at_an_edge(executions, odd, steps):
         why = f"these operators have a surplus at its edge, so a neighbouring step leaked in: {named}"
         if all(count % steps == steps - 1 for count in odd.values()):
             why = f"these operators ran once less: an execution is missing, or a step was cut off: {named}"
-        yield Finding(code=Code.C101, place=cycle.place.name, message=f"the window has {steps} steps, but {why}")
+        yield _finding(cycle, Code.C101, f"the window has {steps} steps, but {why}")
     else:
-        yield Finding(
-            code=Code.C102,
-            severity=Severity.WARNING,
-            place=cycle.place.name,
-            message=f"most operators ran a multiple of {steps} times, these did not: {named}",
+        yield _finding(
+            cycle,
+            Code.C102,
+            f"most operators ran a multiple of {steps} times, these did not: {named}",
+            Severity.WARNING,
         )
+
+
+def _finding(cycle: Cycle, code: Code, message: str, severity: Severity = Severity.ERROR) -> Finding:
+    return Finding(code=code, severity=severity, place=cycle.place.name, message=message)
 
 
 def step_census(executions: Executions) -> pl.DataFrame:
@@ -184,19 +164,9 @@ def step_census(executions: Executions) -> pl.DataFrame:
 
 def _alike(calls: pl.DataFrame) -> list[list[int]]:
     """Return the steps of a census in groups of equal operators and calls, in their order."""
-    import numpy as np
-    import polars as pl
-
-    if not calls.height:
-        return []
-    names = calls["name"].cast(pl.Categorical).to_physical().cast(pl.Int64).fill_null(-1)
-    pairs = np.column_stack((names.to_numpy(), calls["calls"].to_numpy()))
-    steps = calls["step"].to_numpy()
-    firsts = np.flatnonzero(np.diff(steps, prepend=-1))
-    found: dict[bytes, list[int]] = {}
-    for first, end in zip(firsts.tolist(), [*firsts[1:].tolist(), len(steps)], strict=True):
-        found.setdefault(pairs[first:end].tobytes(), []).append(int(steps[first]))
-    return list(found.values())
+    by_step = calls.group_by("step", maintain_order=True).agg("name", "calls")
+    alike = by_step.group_by("name", "calls", maintain_order=True).agg("step")["step"]
+    return [steps.to_list() for steps in alike]
 
 
 def _counts_of(calls: pl.DataFrame, step: int) -> Counter[str]:

@@ -1,4 +1,4 @@
--- What must hold in the files of MindSpore's memory tracker.
+-- What must hold in the files of MindSpore's memory tracker. Its time stamps are a counter of events, no clock.
 
 -- check: tasks_of_the_tracker_are_numbered_upwards
 -- code: I106

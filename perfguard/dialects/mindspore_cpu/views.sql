@@ -1,4 +1,5 @@
--- What the files of MindSpore say of operators on the host's CPU.
+-- What the files of MindSpore say of operators on the host's CPU. They print C++ floats with six significant digits, so a cell is off by
+-- up to 5e-6 of itself, and what was added up in such floats by a little more.
 
 -- How often operators are counted by a slot, by what they have in a column, or all of them.
 create view cpu_counts as
@@ -36,13 +37,26 @@ create macro cpu_differ(one, other, relative, terms, rounded) as
 create view cpu_executions as
 with types as (
   select cycle, full_op_name, arg_min(op_type, row) as type from cpu_op_detail_info group by cycle, full_op_name)
-select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, 1::bigint as calls
+select cycle, row, coalesce(type, full_op_name) as operator, full_op_name as name, start_ns, duration_ns, null::varchar as shapes,
+  1::bigint as calls
 from cpu_op_execute_timestamp left join types using (cycle, full_op_name);
 
--- What the host pool has allocated; of several files of a cycle the last one counts.
+-- With which inputs the operators of the host ran, where the file names them: those that ran through pyboost have no name.
+create view framework_shapes as
+select cycle, op_type as operator,
+  rtrim(regexp_replace(regexp_replace(inputs, 'input_[0-9]+:', '', 'g'), '(NoShape;)*$', ''), ';') as shapes, count(*) as calls
+from cpu_framework where op_type <> ''
+group by all;
+
+-- What the host pool has allocated; of several files of a cycle the last one counts. The record of a later cycle or session repeats
+-- earlier ones, with gaps, so only rows of the cycle's own steps count; what the very first of them did to the level is not known.
 create view pool_levels as
-select cycle, row, timestamp_ns as time, total_allocated_bytes as level from cpu_ms_memory_record
-where (cycle, file) in (select (cycle, max(file)) from cpu_ms_memory_record group by cycle);
+with windows as (select cycle, min(start_ns) as first_ns, arg_max(end_ns, step) as last_ns from step_edges group by cycle)
+select cycle, 'cpu' as device, row as place, timestamp_ns as time_ns, total_allocated_bytes as level,
+  coalesce(lag(total_allocated_bytes) over (partition by cycle order by row), total_allocated_bytes) as before
+from cpu_ms_memory_record left join windows using (cycle)
+where (cycle, file) in (select (cycle, max(file)) from cpu_ms_memory_record group by cycle)
+  and coalesce(timestamp_ns between first_ns and last_ns, true);
 
 -- Cycles whose timeline is complete: MindSpore 2.0 stops writing it at 20 MB, in the middle of the events.
 create view complete_timelines as

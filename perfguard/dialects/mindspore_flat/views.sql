@@ -1,4 +1,5 @@
--- What the flat files of MindSpore 1.x to 2.4 say.
+-- What the flat files of MindSpore 1.x to 2.4 say. They kept their names while their writers changed: up to 2.0 they are made by parsers
+-- of MindSpore's own, from 2.1 on out of msprof's op_summary. Whatever holds for one of the two only is checked for its layouts.
 
 -- Rows of step_trace_raw with the row above: the last one is the average.
 create view step_lines as
@@ -244,13 +245,14 @@ create macro type_in_name(name) as coalesce(nullif(regexp_extract(name, '([^/]+?
 
 -- Operators of a device one by one.
 create view timeline_executions as
-select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, start_time_ns as start_ns, duration_ns, 1::bigint as calls
+select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, start_time_ns as start_ns, duration_ns,
+  null::varchar as shapes, 1::bigint as calls
 from output_timeline_data left join operator_types using (cycle, name);
 
 -- Operators of a device by their averages: each ran once where the file does not say how often. A damaged count is not to stand for
 -- all else.
 create view average_executions as
-select * exclude (times), least(times, 1000000::bigint) as calls
+select * exclude (times), null::varchar as shapes, least(times, 1000000::bigint) as calls
 from (
   select cycle, row, coalesce(operator, type_in_name(name)) as operator, name, 0::bigint as start_ns, mean_ns as duration_ns,
     if(bool_or(execution_frequency is not null) over (partition by cycle), execution_frequency, 1::bigint) as times
@@ -260,13 +262,8 @@ where times > 0;
 -- Operators of a GPU by their averages.
 create view gpu_executions as
 select cycle, row, op_type as operator, op_full_name as name, 0::bigint as start_ns, op_avg_time_ns as duration_ns,
-  least(op_occurrences, 1000000::bigint) as calls
+  null::varchar as shapes, least(op_occurrences, 1000000::bigint) as calls
 from gpu_op_detail_info where op_occurrences > 0;
-
--- Time and frequency of each type of operator, as its file lists them.
-create view type_times as
-select cycle, type, coalesce(total_time_ns, execution_time_ns) as time_ns, execution_frequency
-from aicore_intermediate_type order by cycle, row;
 
 -- Executions of output_timeline_data beside the events that ascend_timeline_display draws of them: the n-th of a name on a stream here
 -- and there. Its clock begins at the first event of the run: `apart_ns` is the usual distance. `undrawn`: share of the executions that

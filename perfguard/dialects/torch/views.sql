@@ -87,6 +87,18 @@ unmapped as (select cycle, row from reported where is_doubtful and coalesce(acco
 select * from events anti join unmapped using (cycle, row)
 where not is_mapped;
 
+-- The level of each device's memory (`cpu`, `cuda:0`; of other types c10::DeviceType) after its events, and before. Ev Idx numbers the
+-- events thread by thread (a backward thread, a forked task), so it orders only those of one moment: by their times the account of each
+-- device adds up on every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13.
+create view torch_levels as
+with events as (
+  select cycle, time_ns, bytes, row_number() over (partition by cycle order by time_ns, number, row) as place,
+    case device_type when 0 then 'cpu' when 1 then 'cuda' else 'device' || device_type end
+      || if(coalesce(device_number, -1) < 0, '', ':' || device_number) as device
+  from own_memory_events where device_type is not null)
+select cycle, device, place, time_ns, level, within(level::hugeint - bytes) as before
+from (select *, within(sum(bytes) over (partition by cycle, device order by place rows unbounded preceding)) as level from events);
+
 -- Executions added up by operator and step. torch 1.12 keeps the handle of a step's mark in a tensor, which it makes
 -- between steps (autograd/profiler.py, record_function).
 create view operator_sums as
@@ -96,7 +108,8 @@ with added as (
     arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
   from executions where counts
   group by cycle, name, step)
-select * from added
+select cycle, name as operator, name, step, null::integer as shapes, added.* exclude (cycle, name, step)
+from added
 where not (step is null and cycle in (select distinct cycle from steps)
   and name in (select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_')));
 

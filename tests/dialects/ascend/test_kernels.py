@@ -23,10 +23,9 @@ from perfguard.artifacts.tables import Batch, batch
 from perfguard.contract.checks import broken_rules
 from perfguard.dialects.ascend import kernels
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
-from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.cycle import Artifact, Cycle, Executions, Requested
-from perfguard.dialects.groups import aggregated
 from perfguard.dialects.queries import definitions, named_texts
+from tests.dialects.counted import aggregated, covered_steps
 
 FIXED = {"Accelerator Core": "AI_CORE", "Wait Time(us)": "0"}
 
@@ -143,7 +142,7 @@ ROWS = st.lists(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, block=st.integers(20, 400))
 def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tmp_path):
-    """Against `groups.aggregated` and `covered_steps` on the same rows, in blocks of any size."""
+    """Against `aggregated` and `covered_steps` on the same rows, in blocks of any size."""
     monkeypatch.setattr(csv_stream, "BLOCK_BYTES", block)
     found = said(tmp_path, KERNELS, *("|".join(map(str, row)) for row in rows), edges=EDGES)
     steps = sorted({int(row[0]) for row in rows if row[0]})

@@ -1,1 +1,0 @@
-"""What the documents of communication mean and promise."""

@@ -1,1 +1,0 @@
-"""The configuration file of a dynamic profiler."""

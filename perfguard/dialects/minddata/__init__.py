@@ -1,1 +1,0 @@
-"""What the files of MindData, MindSpore's data pipeline, mean and promise."""

@@ -1,1 +1,0 @@
-"""MindSpore's summary files: values of a training, by step."""

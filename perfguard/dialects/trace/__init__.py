@@ -1,1 +1,0 @@
-"""What every timeline in Chrome's trace format promises, whoever writes it."""
