@@ -5,14 +5,14 @@ They can be pickled. Their size grows with the number of operators, steps and sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from perfguard.contract import Contract, Requested
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.errors import UsageError, nearest
-from perfguard.measure import device, graphs
+from perfguard.measure import graphs
 from perfguard.measure.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -21,36 +21,21 @@ if TYPE_CHECKING:
     from perfguard.contract import Cycle
     from perfguard.dialects.cycle import Executions
 
-CycleMetric = Callable[["Cycle"], Iterator[tuple[str, Any]]]
+
+def _api_time(cycle: Cycle) -> Iterator[tuple[str, float]]:
+    """Yield Time(us) of api_statistic, divided by the steps of the window if they are known."""
+    content = cycle.content("api_statistic")
+    if content is None:
+        return
+    steps = (cycle.executions.steps if cycle.executions is not None else None) or 1
+    yield from ((name, round(time_ns / 1000 / steps, 3)) for name, time_ns in content.work)
+
+
 #: By metric: the slots of its artifacts, of which at least one must be readable, and its function.
-_OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], CycleMetric]] = {
+_OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], Callable[[Cycle], Iterator[tuple[str, Any]]]]] = {
     **{name: (graphs.SLOTS, function) for name, function in graphs.OF_CYCLE.items()},
-    "api_time": (("api_statistic",), device.api_time),
+    "api_time": (("api_statistic",), _api_time),
 }
-
-
-class CycleSummary(Protocol):
-    """What a profile is made of; both a cycle and its measurements have it."""
-
-    @property
-    def rank(self) -> int:
-        """The rank of the cycle."""
-
-    @property
-    def executions(self) -> Executions | None:
-        """Executions, grouped."""
-
-    @property
-    def shapes(self) -> pl.DataFrame | None:
-        """The input shapes of the operators."""
-
-    @property
-    def memory(self) -> tuple[MemoryStep, ...]:
-        """Memory of each step and device."""
-
-    @property
-    def requested(self) -> Requested:
-        """The requested window and options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,26 +52,21 @@ class CycleMeasurements:
 
 
 def measure_cycle(cycle: Cycle) -> CycleMeasurements:
-    """Measure one cycle."""
-    return CycleMeasurements(
-        rank=cycle.rank,
-        executions=cycle.executions,
-        shapes=cycle.shapes,
-        memory=cycle.memory,
-        requested=cycle.requested,
-        values=_values(cycle),
-    )
-
-
-def _values(cycle: Cycle) -> dict[str, tuple[tuple[str, Any], ...]]:
-    """Return (subject, value) by metric, from queries and functions."""
+    """Measure one cycle, by queries and functions. Raises `UsageError` for an unknown metric in a query."""
     if unknown := sorted(cycle.measured.keys() - METRICS.keys()):
         raise UsageError(f"A metrics.sql has the unknown metric {unknown[0]!r}; {nearest(unknown[0], METRICS)}")
     found = {name: tuple(values) for name, values in cycle.measured.items()}
     for name, (slots, function) in _OF_ARTIFACTS.items():
         if any(slot in cycle.artifacts for slot in slots):
             found[name] = tuple(function(cycle))
-    return found
+    return CycleMeasurements(
+        rank=cycle.rank,
+        executions=cycle.executions,
+        shapes=cycle.shapes,
+        memory=cycle.memory,
+        requested=cycle.requested,
+        values=found,
+    )
 
 
 def stored_measurements(contract: Contract) -> list[CycleMeasurements]:
@@ -94,8 +74,3 @@ def stored_measurements(contract: Contract) -> list[CycleMeasurements]:
     return [
         extract.measurements for extract in contract.extracts if isinstance(extract.measurements, CycleMeasurements)
     ]
-
-
-def cycle_summaries(contract: Contract) -> Sequence[CycleSummary]:
-    """Return the cycles of a contract, or their stored measurements."""
-    return contract.cycles or stored_measurements(contract)

@@ -1,11 +1,14 @@
-"""Operators and memory of a profile: functions that yield (subject, value or samples), by the names of their metrics."""
+"""Metrics of a profile: functions that yield (subject, value or samples) of its operators, memory and steps."""
 
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.collectives import COLLECTIVE
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.measurement import Samples
 
@@ -105,6 +108,48 @@ def _by_device(profile: Profile) -> Iterator[tuple[str, list[MemoryStep]]]:
         yield device, [step for step in profile.memory if step.device == device]
 
 
+# -- steps -----------------------------------------------------------------------------------------------------------
+
+
+def profiled_step_time(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield a sample a step: from the profiler's files, else from perfguard's own clock."""
+    if profile.step_ns:
+        yield "", tuple(ns / 1e3 for ns in profile.step_ns)
+
+
+def operator_position(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield positions from 0, in the most frequent order of the steps; operators of other steps follow."""
+    import polars as pl
+
+    if not profile.is_timeline:
+        return
+    firsts = profile.groups.drop_nulls("first_ns").sort("first_ns", "cycle", "first_place")
+    firsts = firsts.with_columns(pl.col("step").fill_null(0)).unique(
+        ["step", "operator"], keep="first", maintain_order=True
+    )
+    by_step = firsts.group_by("step", maintain_order=True).agg("operator")
+    counted = Counter(map(tuple, by_step["operator"].to_list()))
+    orders = sorted(counted, key=lambda order: (-counted[order], order))
+    yield from ((operator, place) for place, operator in enumerate(dict.fromkeys(chain.from_iterable(orders))))
+
+
+def profiled_step_part(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield parts such that the step is the self time of all operators but collectives - overlap + communication + idle."""
+    import polars as pl
+
+    groups = profile.groups
+    if not profile.edges_ns or groups["step"].null_count() or not profile.is_timeline:
+        return
+    start, end = min(profile.edges_ns, key=lambda edges: edges[1] - edges[0])
+    step = profile.edges_ns.index((start, end))
+    covered = profile.covered[step]
+    operators = groups.filter((pl.col("step") == step) & ~pl.col("operator").str.contains(COLLECTIVE.pattern))
+    yield "idle", (end - start - covered.either_ns) / 1e3
+    yield "overlap", (int(operators["self_ns"].sum()) - covered.operators_ns) / 1e3
+    if covered.collectives_ns:
+        yield "communication", (covered.either_ns - covered.operators_ns) / 1e3
+
+
 OF_PROFILE: dict[str, ProfileMetric] = {
     "steps": _steps,
     "operator_set": _operator_set,
@@ -116,4 +161,7 @@ OF_PROFILE: dict[str, ProfileMetric] = {
     "memory_allocations": _median_of_steps("allocations"),
     "memory_allocated_bytes": _median_of_steps("allocated_bytes"),
     "memory_growth_bytes": _median_of_steps("growth_bytes"),
+    "profiled_step_time": profiled_step_time,
+    "operator_position": operator_position,
+    "profiled_step_part": profiled_step_part,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from perfguard import thresholds
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import Measurement, p90
 from perfguard.timing import Timing
 
 
@@ -39,11 +39,6 @@ def _step_cost(timing: Timing) -> float | None:
     return step / kernel if step and kernel else None
 
 
-def _run_cpu_time(timing: Timing) -> float:
-    """Return the smallest of the steps."""
-    return min(timing.process_cpu_ns) / 1e3
-
-
 def _run_wall_time(timing: Timing) -> float:
     """Return the smallest of the steps, each at least its CPU time divided by the number of CPUs.
 
@@ -57,7 +52,7 @@ def _run_wall_time(timing: Timing) -> float:
 def _run_wall_p90(timing: Timing) -> float:
     """Return the 90th percentile: a slowdown of some steps is invisible in a minimum."""
     undisturbed = [wall - waited for wall, waited in zip(timing.wall_ns, _waited_ns(timing), strict=True)]
-    return _p90(undisturbed) / 1e3
+    return p90(undisturbed) / 1e3
 
 
 def run_blocked_time(timing: Timing) -> float | None:
@@ -88,16 +83,6 @@ def _host_memory_growth_bytes(timing: Timing) -> float | None:
     return min(rises) / thresholds.MEMORY_EVERY_STEPS
 
 
-def _run_calibration(timing: Timing) -> float:
-    """Return the smallest kernel: the speed of the machine, as one matrix product sees it."""
-    return min(timing.calibration_ns) / 1e3
-
-
-def _run_machine_load(timing: Timing) -> float | None:
-    """Return a percentage; the minimum over processes shows whether one of them ran on a quiet machine."""
-    return None if timing.others_share is None else 100 * timing.others_share
-
-
 def _waited_ns(timing: Timing) -> Sequence[int]:
     """Return the least time in ns that the thread of each step waited for a CPU used by another process.
 
@@ -111,18 +96,16 @@ def _waited_ns(timing: Timing) -> Sequence[int]:
     return tuple(max(0, queue - max(0, process - thread) // cpus) for queue, process, thread in parts)
 
 
-def _p90(samples: Sequence[float]) -> float:
-    return statistics.quantiles(samples, n=10, method="inclusive")[8] if len(samples) > 1 else samples[0]
-
-
 #: `step_ab` and `step_ab_time` are missing: they have two sides, and `judge.pairs` measures them.
 OF_TIMING: dict[str, Callable[[Timing], float | None]] = {
     "step_cost": _step_cost,
-    "run_cpu_time": _run_cpu_time,
+    "run_cpu_time": lambda timing: min(timing.process_cpu_ns) / 1e3,
     "run_wall_time": _run_wall_time,
     "run_wall_p90": _run_wall_p90,
     "run_blocked_time": run_blocked_time,
     "host_memory_growth_bytes": _host_memory_growth_bytes,
-    "run_calibration": _run_calibration,
-    "run_machine_load": _run_machine_load,
+    # The smallest kernel: the speed of the machine, as one matrix product sees it.
+    "run_calibration": lambda timing: min(timing.calibration_ns) / 1e3,
+    # The minimum over processes shows whether one of them ran on a quiet machine.
+    "run_machine_load": lambda timing: None if timing.others_share is None else 100 * timing.others_share,
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfguard.dialects.coverage import covered_steps
 from perfguard.dialects.groups import aggregated
 from perfguard.measure.profile import Profile
-from perfguard.measure.timeline import operator_position, profiled_step_part, profiled_step_time
+from perfguard.measure.profile_metrics import operator_position, profiled_step_part, profiled_step_time
 
 SHAPES = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
 COLUMNS = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
