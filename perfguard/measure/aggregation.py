@@ -5,16 +5,13 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from perfguard.contract import Contract
 from perfguard.measure import profile_metrics, steps
 from perfguard.measure.cycles import CycleMeasurements, measure_cycle, stored_measurements
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Samples
 from perfguard.measure.metrics import METRICS
 from perfguard.measure.profile import profiles_of
-
-if TYPE_CHECKING:
-    from perfguard.contract import Contract
 
 #: How the values of the ranks become one of the whole job.
 _ACROSS_RANKS: dict[str, Callable[[list[float]], float]] = {

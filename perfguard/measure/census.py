@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from perfguard.contract import Contract
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.graphs import final_operators
 from perfguard.measure.profile import profiles
-
-if TYPE_CHECKING:
-    from perfguard.contract import Contract
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

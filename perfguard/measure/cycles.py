@@ -5,21 +5,18 @@ They can be pickled. Their size grows with the number of operators, steps and sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perfguard.contract import Contract, Requested
-from perfguard.dialects.cycle import MemoryStep
+from perfguard.contract import Contract, Cycle, Requested
+from perfguard.dialects.cycle import Executions, MemoryStep
 from perfguard.errors import UsageError, nearest
 from perfguard.measure import graphs
 from perfguard.measure.metrics import METRICS
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from perfguard.contract import Cycle
-    from perfguard.dialects.cycle import Executions
 
 
 def _api_time(cycle: Cycle) -> Iterator[tuple[str, float]]:
@@ -32,7 +29,7 @@ def _api_time(cycle: Cycle) -> Iterator[tuple[str, float]]:
 
 
 #: By metric: the slots of its artifacts, of which at least one must be readable, and its function.
-_OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], Callable[[Cycle], Iterator[tuple[str, Any]]]]] = {
+_OF_ARTIFACTS: dict[str, tuple[tuple[str, ...], Callable[[Cycle], Iterable[tuple[str, Any]]]]] = {
     **{name: (graphs.SLOTS, function) for name, function in graphs.OF_CYCLE.items()},
     "api_time": (("api_statistic",), _api_time),
 }

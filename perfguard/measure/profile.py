@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from perfguard.contract import Contract, Cycle
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import MemoryStep
 from perfguard.measure.cycles import CycleMeasurements, stored_measurements
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from perfguard.contract import Contract, Cycle
 
 #: Most ranks with tracks: those with the highest memory. A page shows no more of 1024 ranks.
 MOST_RANKS = 8

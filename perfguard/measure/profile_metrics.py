@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from perfguard.dialects.collectives import COLLECTIVE
+from perfguard.dialects.cycle import MemoryStep
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.measurement import Samples
+from perfguard.measure.profile import Profile
 
-if TYPE_CHECKING:
-    from perfguard.dialects.cycle import MemoryStep
-    from perfguard.measure.profile import Profile
-
-ProfileMetric = Callable[["Profile"], Iterator[tuple[str, Samples]]]
-
-
-def _steps(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    if profile.steps is not None:
-        yield "", profile.steps
+ProfileMetric = Callable[[Profile], Iterable[tuple[str, Samples]]]
 
 
 def _per_step(count: int, steps: int | None) -> float | int:
@@ -31,10 +23,6 @@ def _per_step(count: int, steps: int | None) -> float | int:
 
 
 # -- operators -------------------------------------------------------------------------------------------------------
-
-
-def _operator_set(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    yield "", sorted(profile.groups["operator"].unique().to_list())
 
 
 def _operator_calls(profile: Profile) -> Iterator[tuple[str, Samples]]:
@@ -64,10 +52,6 @@ def operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
         # Only steps in which it ran: otherwise an operator of every third step has a minimum of zero.
         times.setdefault(operator, []).append(ns / 1e3)
     return {operator: tuple(samples) for operator, samples in times.items()}
-
-
-def _operator_time(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    yield from operator_times_us(profile).items()
 
 
 def _operator_share(profile: Profile) -> Iterator[tuple[str, Samples]]:
@@ -151,11 +135,11 @@ def profiled_step_part(profile: Profile) -> Iterator[tuple[str, Samples]]:
 
 
 OF_PROFILE: dict[str, ProfileMetric] = {
-    "steps": _steps,
-    "operator_set": _operator_set,
+    "steps": lambda profile: [] if profile.steps is None else [("", profile.steps)],
+    "operator_set": lambda profile: [("", sorted(profile.groups["operator"].unique().to_list()))],
     "operator_calls": _operator_calls,
     "operator_shapes": _operator_shapes,
-    "operator_time": _operator_time,
+    "operator_time": lambda profile: operator_times_us(profile).items(),
     "operator_share": _operator_share,
     "peak_memory_bytes": _peak_memory_bytes,
     "memory_allocations": _median_of_steps("allocations"),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from perfguard import thresholds
 from perfguard.measure.measurement import Samples
+from perfguard.recording import Recording
 from perfguard.window import Phase
 
-if TYPE_CHECKING:
-    from perfguard.recording import Recording
-
-StepMetric = Callable[["Recording"], Iterator[tuple[str, Samples]]]
+StepMetric = Callable[[Recording], Iterator[tuple[str, Samples]]]
 
 
 def _of_timed_steps(attribute: str) -> StepMetric:
