@@ -40,6 +40,24 @@ class PairedRun:
     base_us: float
     current_us: float
 
+    @classmethod
+    def of(cls, verdict: Verdict, commit: str, *, interleaved: bool) -> PairedRun | None:
+        """Return the A/B run that a verdict has, if any."""
+        measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
+        times = comparison_of(verdict.comparisons, "step_ab_time")
+        ratio = number(measured.value) if measured is not None else None
+        if measured is None or ratio is None or times is None or times.numbers is None:
+            return None
+        base_us, current_us = times.numbers
+        return cls(
+            commit=commit,
+            ratio=ratio,
+            ratios=measured.samples,
+            interleaved=interleaved,
+            base_us=base_us,
+            current_us=current_us,
+        )
+
     def missing(self, tolerance: float) -> str:
         """Return a clause if there are too few processes to decide; else empty."""
         # A slowdown in alternating pairs is confirmed by more pairs, which may have been lost.
@@ -116,31 +134,20 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
     """
     alone = judge(None)
     one = comparison_of(verdict.comparisons, "step_ab", judged=True)
-    times = comparison_of(verdict.comparisons, "step_ab_time")
-    ratios = next((one.samples for one in verdict.measurements if one.metric == "step_ab"), ())
-    if verdict.compared_with != baseline.facts or one is None or one.allowed is None or times is None:
+    found = PairedRun.of(verdict, baseline.commit_of_time or "", interleaved=True)
+    if verdict.compared_with != baseline.facts or one is None or one.allowed is None or found is None:
         return alone
     is_excused = any(finding.code in EXCUSES for finding in alone.findings)
     if alone.outcome is Outcome.INVALID or (alone.outcome is Outcome.INCONCLUSIVE and not is_excused):
         return alone
-    ratio, times_us, tolerance = number(one.current), times.numbers, _tolerance(alone)
-    if ratio is None or times_us is None or tolerance is None:
+    tolerance = _tolerance(alone)
+    if tolerance is None or not math.isclose(tolerance, one.allowed - 1, abs_tol=1e-5):
         return alone
-    if not math.isclose(tolerance, one.allowed - 1, abs_tol=1e-5):
-        return alone
-    found = PairedRun(
-        commit=baseline.commit_of_time or "",
-        ratio=ratio,
-        ratios=tuple(ratios),
-        interleaved=True,
-        base_us=times_us[0],
-        current_us=times_us[1],
-    )
     finding = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
     if finding is not None and one.state is State.WORSE:
         # Reports do not keep weights; and a finding that was ignored is a note, but may fail now.
         message = finding.message.partition(" (ignored: ")[0]
-        finding = replace(finding, message=message, weight=step_weight(abs(ratio - 1)), severity=Severity.ERROR)
+        finding = replace(finding, message=message, weight=step_weight(abs(found.ratio - 1)), severity=Severity.ERROR)
     return _decided(judge(one.state), found, one.allowed - 1, one.state, finding)
 
 
