@@ -15,7 +15,15 @@ from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State, comparison_of
-from perfguard.judge.pairs import PAIRED_METRICS, Pace, pace_of, paired_comparisons, paired_measurements, without_judged
+from perfguard.judge.pairs import (
+    PAIRED_METRICS,
+    Pace,
+    PairedStep,
+    pace_of,
+    paired_comparisons,
+    paired_measurements,
+    without_judged,
+)
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import EXCUSES, Outcome, Verdict, is_in_doubt, outcome_of, settled
@@ -27,18 +35,10 @@ _COST = "step_cost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairedRun:
-    """The result of an A/B run of one workload with a commit: the step over the commit's step, one ratio a process."""
+class PairedRun(PairedStep):
+    """The step of an A/B run of one workload with a commit, which is the base."""
 
     commit: str
-    #: All processes together, and each.
-    ratio: float
-    ratios: tuple[float, ...]
-    #: Whether both ran step by step in one process, not in two alternating ones.
-    interleaved: bool
-    #: The step of the commit and of now.
-    base_us: float
-    current_us: float
 
     @classmethod
     def of(cls, verdict: Verdict, commit: str, *, interleaved: bool) -> PairedRun | None:
@@ -177,15 +177,14 @@ def _decided(verdict: Verdict, found: PairedRun, tolerance: float, state: State,
     comparisons = [
         *(one for one in shown.comparisons if one.metric not in PAIRED_METRICS),
         *paired_comparisons(
-            (found.base_us, found.current_us),
-            found.ratio,
+            found,
             state=state,
             judged=True,
             allowed=round(1 + tolerance, 6),
             finding=finding if state is State.WORSE else None,
         ),
     ]
-    measurements = [*verdict.measurements, *paired_measurements(found.ratio, found.ratios, found.current_us)]
+    measurements = [*verdict.measurements, *paired_measurements(found)]
     return settled(verdict, outcome_of(findings), findings, comparisons, measurements)
 
 

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
-from perfguard.errors import UsageError
+from perfguard.errors import missing_package
 from perfguard.judge.tolerance import Tolerance, shown_tolerance
 from perfguard.measure.measurement import Better, Kind, Metric, label
 
@@ -253,19 +253,12 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     try:
         from ruptures import KernelCPD
     except ImportError as error:
-        raise missing("ruptures", error) from error
+        raise missing_package("perfguard history", "ruptures", "history", error) from error
     clean, noise = _cleaned(values)
     # With a linear kernel this is PELT for a change in the mean, computed in C.
     search: Any = KernelCPD(kernel="linear", min_size=thresholds.TREND_SHORTEST)
     penalty = _penalty(noise, len(clean))
     return tuple(int(place) for place in search.fit(clean.reshape(-1, 1)).predict(pen=penalty)[:-1])
-
-
-def missing(package: str, error: ImportError) -> UsageError:
-    """Return the error for a missing package."""
-    return UsageError(
-        f"perfguard history needs {package}, and it cannot be imported ({error}). Run: pip install 'perfguard[history]'"
-    )
 
 
 def _scaled(values: Sequence[float]) -> Numbers:
@@ -392,7 +385,7 @@ def _creep_from(
     try:
         from scipy.stats import kendalltau, theilslopes
     except ImportError as error:
-        raise missing("scipy", error) from error
+        raise missing_package("perfguard history", "scipy", "history", error) from error
     values = series.values[start:]
     if len(values) < thresholds.TREND_RUNS or min(values) <= 0:
         return None

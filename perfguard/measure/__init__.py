@@ -4,8 +4,8 @@ Input: a `Contract` whose artifacts could be read. Output: `Measurement`s, each 
 measured while its artifacts are in memory, perhaps in a worker process (`cycles`); `aggregation` joins cycles and ranks.
 
 To add a metric, describe it in `metrics.METRICS` and measure it with a query in the `metrics.sql` of a dialect, or with a
-function in the module of its subject: `profile_metrics` (operators, memory, profiled steps), `steps` (perfguard's own steps),
-`aggregation` (between ranks), `cycles`, `graphs`, `runs` (controlled processes).
+function in the module of its subject: `profile_metrics` (operators, memory, profiled steps), `runs` (steps that
+perfguard drove), `aggregation` (between ranks), `cycles`, `graphs`.
 """
 
 from __future__ import annotations

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from perfguard.contract import Contract
-from perfguard.measure import profile_metrics, steps
+from perfguard.measure import profile_metrics
 from perfguard.measure.cycles import CycleMeasurements, measure_cycle, stored_measurements
 from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Samples
 from perfguard.measure.metrics import METRICS
 from perfguard.measure.profile import profiles_of
+from perfguard.measure.runs import OF_STEPS
 
 #: How the values of the ranks become one of the whole job.
 _ACROSS_RANKS: dict[str, Callable[[list[float]], float]] = {
@@ -44,7 +45,7 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
     if len({cycle.rank for cycle in cycles}) > 1:
         for name, of_ranks in _OF_RANKS.items():
             found += [_measurement(name, subject, value) for subject, value in of_ranks(cycles)]
-    for name, of_steps in steps.OF_STEPS.items():
+    for name, of_steps in OF_STEPS.items():
         found += [_measurement(name, subject, value) for subject, value in of_steps(contract.recording)]
     return tuple(sorted(found, key=lambda m: m.key))
 
