@@ -217,15 +217,11 @@ def _not_slower(found: PairedRun) -> Finding:
 def _unconfirmed(verdict: Verdict, reason: str) -> Verdict:
     if verdict.passed:
         return verdict
-    decisive = [
-        one
-        for one in verdict.findings
-        if one.severity is Severity.ERROR and (one.code in EXCUSES or one.place == _COST)
-    ]
+    errors = [one for one in verdict.findings if one.severity is Severity.ERROR]
     # Operators fail because the step does, but the step itself is excused: the worst of them is marked.
-    decisive = decisive or [one for one in verdict.findings if one.severity is Severity.ERROR][:1]
-
-    def marked(one: Finding) -> Finding:
-        return replace(one, message=f"{one.message}; not confirmed: {reason}") if one in decisive else one
-
-    return replace(verdict, findings=tuple(marked(one) for one in verdict.findings))
+    decisive = [one for one in errors if one.code in EXCUSES or one.place == _COST] or errors[:1]
+    marked = [
+        replace(one, message=f"{one.message}; not confirmed: {reason}") if one in decisive else one
+        for one in verdict.findings
+    ]
+    return replace(verdict, findings=tuple(marked))

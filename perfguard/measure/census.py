@@ -12,6 +12,7 @@ from perfguard.contract import Contract
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.graphs import final_operators
 from perfguard.measure.profile import profiles
+from perfguard.measure.profile_metrics import per_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +46,7 @@ def operators_of(contract: Contract) -> list[Operator]:
 
     found = []
     for profile in profiles(contract):
-        shapes: dict[str, dict[str, int]] = {}
-        for operator, text, calls in profile.shapes.sort("operator", "shapes").iter_rows():
-            shapes.setdefault(operator, {})[text] = calls
+        shapes = profile.calls_by_shapes
         summed = profile.groups.group_by("operator").agg(pl.col("calls", "total_ns", "self_ns").sum())
         for operator, occurrences, total_ns, self_ns in summed.sort(
             "total_ns", "operator", descending=[True, False]
@@ -144,10 +143,6 @@ def _of_rank(counted: Counted, rank: int, base: Census | None, now: Census | Non
             counted=counted,
             rank=rank,
             operator=operator,
-            base=_divided(before.get(operator, 0), steps_before),
-            now=_divided(after.get(operator, 0), steps_now),
+            base=round(per_step(before.get(operator, 0), steps_before), 6),
+            now=round(per_step(after.get(operator, 0), steps_now), 6),
         )
-
-
-def _divided(count: int, steps: int) -> float:
-    return count // steps if count % steps == 0 else round(count / steps, 6)

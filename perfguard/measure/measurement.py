@@ -115,12 +115,8 @@ class Measurement:
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Measurement:
         """Invert `as_dict`; median and p90 are computed anew."""
-        return cls(
-            metric=plain["metric"],
-            subject=plain["subject"],
-            value=plain["value"],
-            samples=tuple(plain.get("samples", ())),
-        )
+        kept = {name: plain[name] for name in ("metric", "subject", "value")}
+        return cls(**kept, samples=tuple(plain.get("samples", ())))
 
 
 #: A subject of one rank; a subject of all ranks together begins with `ranks:`.

@@ -45,6 +45,20 @@ class Profile:
     #: Whether start times are known.
     is_timeline: bool = True
 
+    @property
+    def calls_by_shapes(self) -> dict[str, dict[str, int]]:
+        """Calls in the window by input shapes, of every operator that has recorded ones."""
+        found: dict[str, dict[str, int]] = {}
+        for operator, shapes, calls in self.shapes.sort("operator", "shapes").iter_rows():
+            found.setdefault(operator, {})[shapes] = calls
+        return found
+
+    @property
+    def memory_by_device(self) -> dict[str, list[MemoryStep]]:
+        """The steps of each device, sorted by its name."""
+        devices = sorted({step.device for step in self.memory})
+        return {device: [step for step in self.memory if step.device == device] for device in devices}
+
 
 def profiles(contract: Contract) -> list[Profile]:
     """Return one profile a rank, from the cycles whose executions could be read."""
@@ -127,8 +141,7 @@ def memory_tracks(contract: Contract) -> tuple[MemoryTrack, ...]:
     """Return the tracks of the `MOST_RANKS` ranks with the highest memory."""
     found: dict[int, list[MemoryTrack]] = {}
     for profile in profiles(contract):
-        for device in sorted({step.device for step in profile.memory}):
-            steps = [step for step in profile.memory if step.device == device]
+        for device, steps in profile.memory_by_device.items():
             found.setdefault(profile.rank, []).append(_track(profile.rank, device, steps, len(profile.edges_ns)))
     highest = sorted(found, key=lambda rank: (-max(track.peak_bytes for track in found[rank]), rank))[:MOST_RANKS]
     return tuple(track for rank in sorted(highest) for track in found[rank])

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from perfguard.dialects.collectives import COLLECTIVE
-from perfguard.dialects.cycle import MemoryStep
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.measurement import Samples
 from perfguard.measure.profile import Profile
@@ -16,7 +15,8 @@ from perfguard.measure.profile import Profile
 ProfileMetric = Callable[[Profile], Iterable[tuple[str, Samples]]]
 
 
-def _per_step(count: int, steps: int | None) -> float | int:
+def per_step(count: int, steps: int | None) -> float | int:
+    """Return a count of the window a step; the count itself if its steps are unknown."""
     if not steps:
         return count
     return count // steps if count % steps == 0 else count / steps
@@ -27,15 +27,12 @@ def _per_step(count: int, steps: int | None) -> float | int:
 
 def _operator_calls(profile: Profile) -> Iterator[tuple[str, Samples]]:
     for operator, count in calls_by(profile.groups, "operator").items():
-        yield operator, _per_step(count, profile.steps)
+        yield operator, per_step(count, profile.steps)
 
 
 def _operator_shapes(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    """Yield the census of the shapes of every operator that has recorded ones."""
-    by_operator: dict[str, dict[str, float]] = {}
-    for operator, shapes, calls in profile.shapes.sort("operator", "shapes").iter_rows():
-        by_operator.setdefault(operator, {})[shapes] = _per_step(calls, profile.steps)
-    yield from by_operator.items()
+    for operator, by_shapes in profile.calls_by_shapes.items():
+        yield operator, {shapes: per_step(calls, profile.steps) for shapes, calls in by_shapes.items()}
 
 
 def operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
@@ -72,7 +69,7 @@ def _peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Samples]]:
     does not report the release of what was allocated before the window, unless an earlier window of the process saw a block
     at the same address.
     """
-    for device, steps in _by_device(profile):
+    for device, steps in profile.memory_by_device.items():
         later = [step.rise_bytes for step in steps if step.step > 0]
         yield device, max(later or [step.rise_bytes for step in steps])
 
@@ -81,15 +78,10 @@ def _median_of_steps(attribute: str) -> ProfileMetric:
     """Return a metric that yields the median over the steps, per device: a block reused by chance does not change it."""
 
     def values(profile: Profile) -> Iterator[tuple[str, Samples]]:
-        for device, steps in _by_device(profile):
+        for device, steps in profile.memory_by_device.items():
             yield device, statistics.median_low([getattr(step, attribute) for step in steps])
 
     return values
-
-
-def _by_device(profile: Profile) -> Iterator[tuple[str, list[MemoryStep]]]:
-    for device in sorted({step.device for step in profile.memory}):
-        yield device, [step for step in profile.memory if step.device == device]
 
 
 # -- steps -----------------------------------------------------------------------------------------------------------
