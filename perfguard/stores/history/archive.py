@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from perfguard.errors import UsageError
 from perfguard.judge.trend import Moment
@@ -27,9 +27,6 @@ from perfguard.stores.history.entry import (
 )
 from perfguard.stores.history.series import RecordedSeries, documents_of, parts, recorded_series
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS, text_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
 
 #: Rows fetched at a time when all of them are read.
 _FETCHED = 10_000

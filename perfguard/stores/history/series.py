@@ -8,20 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Column, Connection, Row, select
 
 from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
+from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.stores.history.entry import FIRST_UNITS, canonical, machine_of, recorded_as, sha256
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, text_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import Column, Connection, Row
-
-    from perfguard.judge.verdict import Verdict
 
 #: The number of ids in one statement; SQLite takes 32 766 (999 before 3.32).
 _AT_ONCE = 900
@@ -49,7 +45,7 @@ class RecordedSeries:
 
 
 #: A row of the table of series, with its numbers and the positions of their runs, the newest last.
-_Found = tuple["Row[Any]", list[tuple[int, float]]]
+_Found = tuple[Row[Any], list[tuple[int, float]]]
 
 
 def recorded_series(
