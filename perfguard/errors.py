@@ -28,6 +28,13 @@ class DamagedError(StoreError):
     """The content of a file is damaged."""
 
 
+def missing_package(user: str, package: str, extra: str, error: ImportError) -> UsageError:
+    """Return the error for a package that is missing; `user` needs it, and perfguard's `extra` installs it."""
+    return UsageError(
+        f"{user} needs {package}, and it cannot be imported ({error}). Run: pip install 'perfguard[{extra}]'"
+    )
+
+
 def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) -> str:
     """Return `did you mean 'x'?` for a similar known name, else `otherwise`, else the list of known names."""
     import difflib

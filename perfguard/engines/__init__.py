@@ -29,9 +29,9 @@ class Engine(ABC):
     def is_loss(self, error: BaseException) -> bool:
         """Whether this error of a call means that its worker died."""
 
-    @abstractmethod
     def close(self) -> None:
         """Release the workers for good."""
+        self.end(at_once=True)
 
     def check(self) -> None:  # noqa: B027
         """Check the workers when no result arrives for a while; raise `UsageError` if none will ever arrive."""

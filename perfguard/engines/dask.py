@@ -13,6 +13,7 @@ from typing import Any
 
 from perfguard.engines import Engine
 from perfguard.errors import UsageError
+from perfguard.version import __version__
 
 #: Longest wait for the answer of a scheduler, in seconds.
 _ANSWER_S = 5
@@ -101,8 +102,6 @@ class DaskEngine(Engine):
     def check_workers(self) -> None:
         """Raise `UsageError` if there are no workers, or one has other versions than this process."""
         import polars as pl
-
-        from perfguard.version import __version__
 
         if not self._client.scheduler_info()["workers"]:
             raise UsageError(f"the Dask scheduler at {self.address} has no workers. {_start(self.address)}")

@@ -64,10 +64,6 @@ class LocalEngine(Engine):
         """Whether a process of the pool died, which breaks the whole pool."""
         return isinstance(error, BrokenExecutor)
 
-    def close(self) -> None:
-        """End the pool."""
-        self.end(at_once=True)
-
     def end(self, *, at_once: bool) -> None:
         """End the processes."""
         while self._open:

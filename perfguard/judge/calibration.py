@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.errors import UsageError
+from perfguard.errors import missing_package
 from perfguard.judge.tolerance import Policy
 from perfguard.measure import METRICS, Kind, Measurement
 
@@ -129,9 +129,7 @@ def rate_at_most(rate: float, independent: int) -> float | None:
     try:
         from scipy.stats import binomtest
     except ImportError as error:
-        raise UsageError(
-            f"perfguard calibrate needs scipy, and it cannot be imported ({error}). Run: pip install 'perfguard[calibrate]'"
-        ) from error
+        raise missing_package("perfguard calibrate", "scipy", "calibrate", error) from error
     seen = math.ceil(rate * independent)
     return round(float(binomtest(seen, independent).proportion_ci(confidence_level=0.90, method="exact").high), 4)
 

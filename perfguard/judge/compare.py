@@ -28,7 +28,7 @@ from perfguard.judge.quantities import (
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, shown_tolerance
 from perfguard.judge.weights import metric_weight, one_sided_weight, share_weight, workload_weight
-from perfguard.judge.work import CENSUS, COUNTED, work_of
+from perfguard.judge.work import CENSUS, COUNTED, Work, work_of
 from perfguard.measure.measurement import (
     ALL_RANKS,
     Better,
@@ -350,8 +350,7 @@ def worse_operators(
     if step is State.BETTER:
         return {}
     found: dict[str, str] = {}
-    sides = ([one for one in side if _is_weighed(one, policy)] for side in (current, reference))
-    for rank, work in work_of(*sides).items():
+    for rank, work in _weighed(current, reference, policy).items():
         growth = work.growth(is_time_same=step is State.SAME)
         if growth > thresholds.OPERATOR_WEIGHT:
             unit = "operator time" if work.is_timed else "operators"
@@ -362,8 +361,7 @@ def worse_operators(
 
 def lost_work(current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy) -> Finding | None:
     """Return a finding if most of the baseline's operator time is gone without a replacement: the test is broken."""
-    sides = ([one for one in side if _is_weighed(one, policy)] for side in (current, reference))
-    for rank, work in work_of(*sides).items():
+    for rank, work in _weighed(current, reference, policy).items():
         if work.is_mostly_gone:
             where = f" on {rank.removesuffix(':')}" if rank else ""
             message = (
@@ -397,8 +395,13 @@ def changes_text(comparisons: Iterable[Comparison]) -> str:
     return "; ".join(part for part in (operators, others and f"changed: {others}") if part)
 
 
-def _is_weighed(one: Measurement, policy: Policy) -> bool:
-    return one.metric not in COUNTED or policy.rule(*one.key) is None
+def _weighed(current: Iterable[Measurement], reference: Iterable[Measurement], policy: Policy) -> dict[str, Work]:
+    """Return the work of every rank, without operators that a rule of the user names."""
+    now, before = (
+        [one for one in side if one.metric not in COUNTED or policy.rule(*one.key) is None]
+        for side in (current, reference)
+    )
+    return work_of(now, before)
 
 
 def _with_added_work(one: Comparison, worse: Mapping[str, str]) -> Comparison:

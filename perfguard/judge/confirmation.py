@@ -15,7 +15,15 @@ from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State, comparison_of
-from perfguard.judge.pairs import PAIRED_METRICS, Pace, pace_of, paired_comparisons, paired_measurements, without_judged
+from perfguard.judge.pairs import (
+    PAIRED_METRICS,
+    Pace,
+    PairedStep,
+    pace_of,
+    paired_comparisons,
+    paired_measurements,
+    without_judged,
+)
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import EXCUSES, Outcome, Verdict, is_in_doubt, outcome_of, settled
@@ -27,18 +35,28 @@ _COST = "step_cost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairedRun:
-    """The result of an A/B run of one workload with a commit: the step over the commit's step, one ratio a process."""
+class PairedRun(PairedStep):
+    """The step of an A/B run of one workload with a commit, which is the base."""
 
     commit: str
-    #: All processes together, and each.
-    ratio: float
-    ratios: tuple[float, ...]
-    #: Whether both ran step by step in one process, not in two alternating ones.
-    interleaved: bool
-    #: The step of the commit and of now.
-    base_us: float
-    current_us: float
+
+    @classmethod
+    def of(cls, verdict: Verdict, commit: str, *, interleaved: bool) -> PairedRun | None:
+        """Return the A/B run that a verdict has, if any."""
+        measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
+        times = comparison_of(verdict.comparisons, "step_ab_time")
+        ratio = number(measured.value) if measured is not None else None
+        if measured is None or ratio is None or times is None or times.numbers is None:
+            return None
+        base_us, current_us = times.numbers
+        return cls(
+            commit=commit,
+            ratio=ratio,
+            ratios=measured.samples,
+            interleaved=interleaved,
+            base_us=base_us,
+            current_us=current_us,
+        )
 
     def missing(self, tolerance: float) -> str:
         """Return a clause if there are too few processes to decide; else empty."""
@@ -116,31 +134,20 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
     """
     alone = judge(None)
     one = comparison_of(verdict.comparisons, "step_ab", judged=True)
-    times = comparison_of(verdict.comparisons, "step_ab_time")
-    ratios = next((one.samples for one in verdict.measurements if one.metric == "step_ab"), ())
-    if verdict.compared_with != baseline.facts or one is None or one.allowed is None or times is None:
+    found = PairedRun.of(verdict, baseline.commit_of_time or "", interleaved=True)
+    if verdict.compared_with != baseline.facts or one is None or one.allowed is None or found is None:
         return alone
     is_excused = any(finding.code in EXCUSES for finding in alone.findings)
     if alone.outcome is Outcome.INVALID or (alone.outcome is Outcome.INCONCLUSIVE and not is_excused):
         return alone
-    ratio, times_us, tolerance = number(one.current), times.numbers, _tolerance(alone)
-    if ratio is None or times_us is None or tolerance is None:
+    tolerance = _tolerance(alone)
+    if tolerance is None or not math.isclose(tolerance, one.allowed - 1, abs_tol=1e-5):
         return alone
-    if not math.isclose(tolerance, one.allowed - 1, abs_tol=1e-5):
-        return alone
-    found = PairedRun(
-        commit=baseline.commit_of_time or "",
-        ratio=ratio,
-        ratios=tuple(ratios),
-        interleaved=True,
-        base_us=times_us[0],
-        current_us=times_us[1],
-    )
     finding = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
     if finding is not None and one.state is State.WORSE:
         # Reports do not keep weights; and a finding that was ignored is a note, but may fail now.
         message = finding.message.partition(" (ignored: ")[0]
-        finding = replace(finding, message=message, weight=step_weight(abs(ratio - 1)), severity=Severity.ERROR)
+        finding = replace(finding, message=message, weight=step_weight(abs(found.ratio - 1)), severity=Severity.ERROR)
     return _decided(judge(one.state), found, one.allowed - 1, one.state, finding)
 
 
@@ -170,15 +177,14 @@ def _decided(verdict: Verdict, found: PairedRun, tolerance: float, state: State,
     comparisons = [
         *(one for one in shown.comparisons if one.metric not in PAIRED_METRICS),
         *paired_comparisons(
-            (found.base_us, found.current_us),
-            found.ratio,
+            found,
             state=state,
             judged=True,
             allowed=round(1 + tolerance, 6),
             finding=finding if state is State.WORSE else None,
         ),
     ]
-    measurements = [*verdict.measurements, *paired_measurements(found.ratio, found.ratios, found.current_us)]
+    measurements = [*verdict.measurements, *paired_measurements(found)]
     return settled(verdict, outcome_of(findings), findings, comparisons, measurements)
 
 
@@ -211,15 +217,11 @@ def _not_slower(found: PairedRun) -> Finding:
 def _unconfirmed(verdict: Verdict, reason: str) -> Verdict:
     if verdict.passed:
         return verdict
-    decisive = [
-        one
-        for one in verdict.findings
-        if one.severity is Severity.ERROR and (one.code in EXCUSES or one.place == _COST)
-    ]
+    errors = [one for one in verdict.findings if one.severity is Severity.ERROR]
     # Operators fail because the step does, but the step itself is excused: the worst of them is marked.
-    decisive = decisive or [one for one in verdict.findings if one.severity is Severity.ERROR][:1]
-
-    def marked(one: Finding) -> Finding:
-        return replace(one, message=f"{one.message}; not confirmed: {reason}") if one in decisive else one
-
-    return replace(verdict, findings=tuple(marked(one) for one in verdict.findings))
+    decisive = [one for one in errors if one.code in EXCUSES or one.place == _COST] or errors[:1]
+    marked = [
+        replace(one, message=f"{one.message}; not confirmed: {reason}") if one in decisive else one
+        for one in verdict.findings
+    ]
+    return replace(verdict, findings=tuple(marked))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -23,9 +23,14 @@ UNPROFILED = ("run_wall_time", "run_cpu_time", "step_time")
 PROFILED = "profiled_step_time"
 OPERATORS = "operator_time"
 
-#: Fields of `_Side` by metric: times, and other numbers.
-_TIMES = {OPERATORS: "times", "profiled_step_part": "computed", "step_part_time": "reported"}
-_NUMBERS = {"operator_calls": "calls", "operator_position": "positions"}
+CALLS, SHAPES, POSITIONS = "operator_calls", "operator_shapes", "operator_position"
+#: Parts that perfguard computed from the profiled window, and those in the profiler's own files.
+COMPUTED, REPORTED = "profiled_step_part", "step_part_time"
+_WHOLES = (*UNPROFILED, PROFILED)
+_TIMES = frozenset({*_WHOLES, OPERATORS, COMPUTED, REPORTED})
+
+#: The measurements of one rank, by metric and then by subject; times are whole ns.
+_Side = Mapping[str, Mapping[str, Any]]
 
 #: Times beyond thirty years in us, and fewer calls than one in a million steps, come from a damaged report.
 _LARGEST = 1e15
@@ -97,22 +102,22 @@ class Ledger:
 def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledger | None:
     """Return the ledger from `base` to `current`; None if one of them has no times of operators."""
     before, after = _by_rank(base), _by_rank(current)
-    ranks = [rank for rank, side in after.items() if side.times and rank in before and before[rank].times]
+    ranks = [rank for rank, side in after.items() if side[OPERATORS] and rank in before and before[rank][OPERATORS]]
     if not ranks:
         return None
     # Of equally slow ranks the first; the only rank has no number.
-    rank = max(sorted(ranks, key=lambda rank: -1 if rank is None else rank), key=lambda rank: after[rank].length_ns)
+    rank = max(sorted(ranks, key=lambda rank: -1 if rank is None else rank), key=lambda rank: _length_ns(after[rank]))
     old, new = before[rank], after[rank]
     parts = [*_of_operators(old, new), *_of_the_step(old, new)]
     jobs = _of_the_job(before), _of_the_job(after)
-    metric = next((name for name in (*UNPROFILED, PROFILED) if name in jobs[0] and name in jobs[1]), None)
+    metric = next((name for name in _WHOLES if name in jobs[0] and name in jobs[1]), None)
     if metric is None:
         return _closed(OPERATORS, rank, _sums(parts), parts)
     whole = jobs[0][metric], jobs[1][metric]
-    of_rank = old.wholes.get(metric, whole[0]), new.wholes.get(metric, whole[1])
+    of_rank = old[metric].get("", whole[0]), new[metric].get("", whole[1])
     parts.append(Entry(cause=Cause.RANK, base_ns=whole[0] - of_rank[0], current_ns=whole[1] - of_rank[1]))
-    if metric != PROFILED and PROFILED in old.wholes and PROFILED in new.wholes:
-        added = old.wholes[PROFILED] - of_rank[0], new.wholes[PROFILED] - of_rank[1]
+    if metric != PROFILED and "" in old[PROFILED] and "" in new[PROFILED]:
+        added = old[PROFILED][""] - of_rank[0], new[PROFILED][""] - of_rank[1]
         parts.append(Entry(cause=Cause.PROFILER, base_ns=-added[0], current_ns=-added[1]))
     return _closed(metric, rank, whole, parts)
 
@@ -140,54 +145,19 @@ def _sums(parts: Sequence[Entry]) -> tuple[int, int]:
 # -- one side --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Side:
-    """The measurements of one rank: times in ns, by operator or by part."""
-
-    times: dict[str, int] = field(default_factory=dict)
-    calls: dict[str, float] = field(default_factory=dict)
-    shapes: dict[str, dict[str, float]] = field(default_factory=dict)
-    positions: dict[str, float] = field(default_factory=dict)
-    #: Parts that perfguard computed from the profiled window, and those in the profiler's own files.
-    computed: dict[str, int] = field(default_factory=dict)
-    reported: dict[str, int] = field(default_factory=dict)
-    wholes: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def length_ns(self) -> int:
-        """The best available time of a step, which orders the ranks."""
-        known = [self.wholes[name] for name in (*UNPROFILED, PROFILED) if name in self.wholes]
-        return known[0] if known else sum(self.times.values())
-
-    @property
-    def order(self) -> list[str]:
-        """The operators in the order of their first call."""
-        return sorted((name for name in self.times if name in self.positions), key=lambda name: self.positions[name])
-
-    def signature(self, name: str) -> tuple[float, tuple[tuple[str, float], ...]] | None:
-        """Calls and shapes, which are the same under another name; None if its calls are unknown."""
-        calls = self.calls.get(name)
-        return None if calls is None else (calls, tuple(sorted(self.shapes.get(name, {}).items())))
-
-
 def _by_rank(measurements: Iterable[Measurement]) -> dict[int | None, _Side]:
-    """Return the measurements of each rank; the key is None for a single rank, and for the whole job."""
-    sides: dict[int | None, _Side] = defaultdict(_Side)
+    """Return the measurements of each rank; the rank is None for the only one, and for numbers of the whole job."""
+    sides: dict[int | None, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
     for one in measurements:
         rank, subject = _split(one)
-        value = one.value
-        side = sides[rank]
-        if one.metric == "operator_shapes" and isinstance(value, dict):
-            side.shapes[subject] = value
-        elif subject.startswith(ALL_RANKS) or isinstance(value, (dict, list)) or not abs(value) < _LARGEST:
-            continue
-        elif one.metric in _NUMBERS:
-            getattr(side, _NUMBERS[one.metric])[subject] = value
-        elif one.metric in _TIMES:
-            getattr(side, _TIMES[one.metric])[subject] = round(value * 1000)
-        elif one.metric in (*UNPROFILED, PROFILED) and not subject:
-            side.wholes[one.metric] = round(value * 1000)
-    return sides
+        value: Any = one.value
+        if one.metric == SHAPES:
+            is_usable = isinstance(value, dict)
+        else:
+            is_usable = isinstance(value, (int, float)) and abs(value) < _LARGEST and not subject.startswith(ALL_RANKS)
+        if is_usable:
+            sides[rank][one.metric][subject] = round(value * 1000) if one.metric in _TIMES else value
+    return dict(sides)
 
 
 def _split(one: Measurement) -> tuple[int | None, str]:
@@ -198,14 +168,32 @@ def _split(one: Measurement) -> tuple[int | None, str]:
     return found
 
 
+def _length_ns(side: _Side) -> int:
+    """Return the best available time of a step, which orders the ranks."""
+    known = [side[name][""] for name in _WHOLES if "" in side[name]]
+    return known[0] if known else sum(side[OPERATORS].values())
+
+
 def _of_the_job(sides: Mapping[int | None, _Side]) -> dict[str, int]:
     """Return the step time of the whole job by metric: its own, else that of the slowest rank."""
-    names = {name for side in sides.values() for name in side.wholes}
-    own = sides[None].wholes if None in sides else {}
-    return {
-        name: own.get(name, max(side.wholes.get(name, 0) for side in sides.values() if name in side.wholes))
-        for name in names
-    }
+    found = {}
+    for name in _WHOLES:
+        times = {rank: side[name][""] for rank, side in sides.items() if "" in side[name]}
+        if times:
+            found[name] = times.get(None, max(times.values()))
+    return found
+
+
+def _order(side: _Side) -> list[str]:
+    """Return the operators in the order of their first call."""
+    positions = side[POSITIONS]
+    return sorted((name for name in side[OPERATORS] if name in positions), key=lambda name: positions[name])
+
+
+def _signature(side: _Side, name: str) -> tuple[float, tuple[tuple[str, float], ...]] | None:
+    """Return calls and shapes, which are the same under another name; None if its calls are unknown."""
+    calls = side[CALLS].get(name)
+    return None if calls is None else (calls, tuple(sorted(side[SHAPES].get(name, {}).items())))
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------
@@ -224,7 +212,7 @@ def _of_the_step(old: _Side, new: _Side) -> Iterator[Entry]:
 
 
 def _known(old: _Side, new: _Side, computed: str, *, reported: str = "") -> tuple[int, int] | None:
-    for before, after, name in ((old.computed, new.computed, computed), (old.reported, new.reported, reported)):
+    for before, after, name in ((old[COMPUTED], new[COMPUTED], computed), (old[REPORTED], new[REPORTED], reported)):
         if name in before and name in after:
             return before[name], after[name]
     return None
@@ -233,25 +221,25 @@ def _known(old: _Side, new: _Side, computed: str, *, reported: str = "") -> tupl
 def _communication(old: _Side, new: _Side) -> tuple[int, int] | None:
     """Return the time in which only collectives ran: from the profiler's files, else as computed."""
     name = "communication_not_overlapped"
-    if name in old.reported and name in new.reported:
-        return old.reported[name], new.reported[name]
+    if name in old[REPORTED] and name in new[REPORTED]:
+        return old[REPORTED][name], new[REPORTED][name]
     # A window without collectives has idle time and no communication.
-    if "idle" in old.computed and "idle" in new.computed and "communication" in {*old.computed, *new.computed}:
-        return old.computed.get("communication", 0), new.computed.get("communication", 0)
+    if "idle" in old[COMPUTED] and "idle" in new[COMPUTED] and "communication" in {*old[COMPUTED], *new[COMPUTED]}:
+        return old[COMPUTED].get("communication", 0), new[COMPUTED].get("communication", 0)
     return None
 
 
 def _of_operators(old: _Side, new: _Side) -> Iterator[Entry]:
     """Yield the parts of the operators, without collectives if communication is a part of its own."""
     apart = _communication(old, new) is not None
-    base = [name for name in old.times if not (apart and COLLECTIVE.search(name))]
-    current = [name for name in new.times if not (apart and COLLECTIVE.search(name))]
+    base = [name for name in old[OPERATORS] if not (apart and COLLECTIVE.search(name))]
+    current = [name for name in new[OPERATORS] if not (apart and COLLECTIVE.search(name))]
     renames = _renames(old, new, vanished=set(base) - set(current), appeared=set(current) - set(base))
     for name in current:
         if name in renames:
             before, note = renames[name]
             yield _entry(Cause.RENAMED, old, new, before=before, after=name, note=note)
-        elif name in old.times:
+        elif name in old[OPERATORS]:
             yield from _of_operator(name, old, new)
         else:
             yield _entry(Cause.NEW, old, new, after=name)
@@ -266,10 +254,10 @@ def _entry(
     return Entry(
         cause=cause,
         subject=after if after is not None else before or "",
-        base_ns=old.times[before] if before is not None else 0,
-        current_ns=new.times[after] if after is not None else 0,
-        base_calls=old.calls.get(before) if before is not None else 0,
-        current_calls=new.calls.get(after) if after is not None else 0,
+        base_ns=old[OPERATORS][before] if before is not None else 0,
+        current_ns=new[OPERATORS][after] if after is not None else 0,
+        base_calls=old[CALLS].get(before) if before is not None else 0,
+        current_calls=new[CALLS].get(after) if after is not None else 0,
         renamed_from=before or "" if cause is Cause.RENAMED else "",
         note=note,
     )
@@ -277,21 +265,21 @@ def _entry(
 
 def _of_operator(name: str, old: _Side, new: _Side) -> Iterator[Entry]:
     """Yield the time of more or fewer calls of an operator at the base's time a call, then the change of the time a call."""
-    before, after = old.calls.get(name), new.calls.get(name)
-    reached = old.times[name]
+    before, after = old[CALLS].get(name), new[CALLS].get(name)
+    reached = old[OPERATORS][name]
     if before is not None and after is not None and before != after and min(before, after) > _FEWEST_CALLS:
         start, reached = reached, round(reached * Fraction(after) / Fraction(before))
         yield Entry(
             cause=Cause.CALLS, subject=name, base_ns=start, current_ns=reached, base_calls=before, current_calls=after
         )
         before = after
-    shapes = old.shapes.get(name), new.shapes.get(name)
+    shapes = old[SHAPES].get(name), new[SHAPES].get(name)
     other = shapes[0] is not None and shapes[1] is not None and not _is_alike(shapes[0], shapes[1])
     yield Entry(
         cause=Cause.SHAPES if other else Cause.PER_CALL,
         subject=name,
         base_ns=reached,
-        current_ns=new.times[name],
+        current_ns=new[OPERATORS][name],
         base_calls=before,
         current_calls=after,
         note=differences(shapes[0] or {}, shapes[1] or {}) if other else "",
@@ -316,9 +304,11 @@ def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) 
     place are matched in order, if both sides have the same number. Without positions, the match must be unique.
     """
     renames: dict[str, tuple[str, str]] = {}
-    if not (old.positions and new.positions):
-        left = {name: (old.signature(name),) for name in sorted(vanished) if old.shapes.get(name)}
-        right = {name: (new.signature(name),) for name in sorted(appeared)}
+    if not (old[POSITIONS] and new[POSITIONS]):
+        left: dict[str, tuple[Any, ...]] = {
+            name: (_signature(old, name),) for name in sorted(vanished) if old[SHAPES].get(name)
+        }
+        right: dict[str, tuple[Any, ...]] = {name: (_signature(new, name),) for name in sorted(appeared)}
         return {
             after: (before, "same calls and shapes as no other")
             for group in _alike(left, right)
@@ -328,21 +318,17 @@ def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) 
     found = True
     while found:
         found = False
-        names = {name: name for name in new.times if name in old.times}
+        names = {name: name for name in new[OPERATORS] if name in old[OPERATORS]}
         names |= {after: before for after, (before, _) in renames.items()}
-        base, current = _places(old.order, {name: name for name in names.values()}), _places(new.order, names)
+        base, current = _places(_order(old), {name: name for name in names.values()}), _places(_order(new), names)
         # First both neighbours must be equal, then the one before or the one behind alone.
         for neighbours in ((0, 1), (0,), (1,)):
-            left = {
-                name: _key(old, name, base, neighbours) for name in old.order if name in vanished - {*names.values()}
-            }
-            right = {
-                name: _key(new, name, current, neighbours) for name in new.order if name in appeared - names.keys()
-            }
+            left = _keys(old, base, vanished - {*names.values()}, neighbours)
+            right = _keys(new, current, appeared - names.keys(), neighbours)
             for before, after in (pair for group in _alike(left, right) for pair in group):
                 # Equal calls alone are weak evidence: then both neighbours must be equal.
-                if old.shapes.get(before) or (len(neighbours) == 2 and None not in base[before]):
-                    renames[after] = before, _reason(old.shapes.get(before), base[before], neighbours)
+                if old[SHAPES].get(before) or (len(neighbours) == 2 and None not in base[before]):
+                    renames[after] = before, _reason(old[SHAPES].get(before), base[before], neighbours)
                     found = True
             if found:
                 break
@@ -352,8 +338,11 @@ def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) 
 _Place = tuple[str | None, str | None]
 
 
-def _key(side: _Side, name: str, places: Mapping[str, _Place], neighbours: Sequence[int]) -> tuple[Any, ...]:
-    return side.signature(name), *(places[name][which] for which in neighbours)
+def _keys(
+    side: _Side, places: Mapping[str, _Place], candidates: Set[str], neighbours: Sequence[int]
+) -> dict[str, tuple[Any, ...]]:
+    names = [name for name in _order(side) if name in candidates]
+    return {name: (_signature(side, name), *(places[name][which] for which in neighbours)) for name in names}
 
 
 def _places(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, _Place]:

@@ -42,31 +42,29 @@ class Pace(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paired:
-    """The result of all processes. `effects` are logarithms of current over base, one a process."""
+class PairedStep:
+    """The step of an A/B run. Ratios are current over base: `ratios` one a process, `ratio` of all processes together."""
+
+    #: The median of `ratios`, or the geometric mean of three alternating pairs; 1 without processes.
+    ratio: float
+    ratios: tuple[float, ...]
+    #: Whether both sides ran step by step in one process, not in two alternating ones.
+    interleaved: bool
+    #: The smallest step of a process: the median of all processes, or the geometric mean of three pairs.
+    base_us: float
+    current_us: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paired(PairedStep):
+    """The result of all processes. `least` is the number of processes that it needs.
+
+    `allowed` is the change, as a fraction, beyond which a step is slower.
+    """
 
     pace: Pace
-    effects: tuple[float, ...]
-    #: Their median, or the mean of three alternating pairs; 0 without effects.
-    effect: float
-    #: The change, as a fraction, beyond which a step is slower.
     allowed: float
-    interleaved: bool
-    #: The least number of processes.
     least: int
-    #: The smallest step of a process: the median of all processes, or the geometric mean of three pairs.
-    base_us: float = 0.0
-    current_us: float = 0.0
-
-    @property
-    def ratio(self) -> float:
-        """Current over base."""
-        return math.exp(self.effect)
-
-    @property
-    def ratios(self) -> tuple[float, ...]:
-        """Current over base, one a process."""
-        return tuple(math.exp(effect) for effect in self.effects)
 
 
 def effect_of(timing: PairedTiming) -> float | None:
@@ -95,8 +93,8 @@ def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, s
     pace = Pace.UNDECIDED if len(effects) < least else pace_of(effects, effect, allowed, interleaved)
     return Paired(
         pace=pace,
-        effects=effects,
-        effect=effect,
+        ratio=math.exp(effect),
+        ratios=tuple(math.exp(one) for one in effects),
         allowed=allowed,
         interleaved=interleaved,
         least=least,
@@ -183,7 +181,7 @@ def with_pairs(
     """
     is_judged = _is_judged(policy)
     found = paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive)
-    if found.pace is Pace.SLOWER and not found.interleaved and len(found.effects) < thresholds.CONFIRMING_PAIRS:
+    if found.pace is Pace.SLOWER and not found.interleaved and len(found.ratios) < thresholds.CONFIRMING_PAIRS:
         # The confirming pairs were lost.
         found = replace(found, pace=Pace.UNDECIDED, least=thresholds.CONFIRMING_PAIRS)
     if verdict.outcome is Outcome.INVALID:
@@ -192,18 +190,17 @@ def with_pairs(
     findings = [*verdict.findings, *lost_findings("process", lost)]
     comparisons = [*verdict.comparisons]
     measurements = list(verdict.measurements)
-    if found.effects:
+    if found.ratios:
         finding = _finding(found)
         new = [finding] if finding is not None and is_judged else []
         counts = is_judged and found.pace is not Pace.UNDECIDED
         comparisons += paired_comparisons(
-            (found.base_us, found.current_us),
-            found.ratio,
+            found,
             state=_STATES[found.pace] if counts else State.NOT_COMPARABLE,
             judged=counts,
             finding=finding if counts else None,
         )
-        measurements += paired_measurements(found.ratio, found.ratios, found.current_us)
+        measurements += paired_measurements(found)
         if (waits := _blocked_time(timings, policy)) is not None:
             blocked, cpu, everywhere = waits
             # A slower step has one finding.
@@ -215,7 +212,7 @@ def with_pairs(
         findings += policy.considered(new)
     if found.pace is Pace.UNDECIDED and is_judged:
         what = "processes" if found.interleaved else "pairs of processes"
-        left = f"{len(found.effects)} {what} left a time, of {found.least} needed"
+        left = f"{len(found.ratios)} {what} left a time, of {found.least} needed"
         findings.append(Finding(code=Code.B108, message=left))
     outcome = _outcome(verdict, findings, found, is_judged)
     return settled(verdict, outcome, findings, comparisons, measurements), found
@@ -298,22 +295,21 @@ def _longer_wait(blocked: Comparison, cpu: Comparison, *, everywhere: bool) -> F
 
 
 def _design(found: Paired) -> str:
-    count = len(found.effects)
+    count = len(found.ratios)
     if found.interleaved:
         return f"step by step in {count} process{'es' if count > 1 else ''}"
     return f"in {count} alternating pair{'s' if count > 1 else ''} of processes"
 
 
 def paired_comparisons(
-    times_us: tuple[float, float],
-    ratio: float,
+    step: PairedStep,
     *,
     state: State,
     judged: bool,
     allowed: float | None = None,
     finding: Finding | None = None,
 ) -> list[Comparison]:
-    """Return the comparisons of an A/B run: the ratio of the steps, and both times (base, current) in us."""
+    """Return the comparisons of an A/B run: the ratio of the steps, and both times in us."""
     return [
         Comparison(
             metric="step_ab",
@@ -321,20 +317,20 @@ def paired_comparisons(
             state=state,
             judged=judged,
             reference=1.0,
-            current=round(ratio, 6),
+            current=round(step.ratio, 6),
             allowed=allowed,
             finding=finding,
         ),
-        _shown("step_ab_time", *times_us),
+        _shown("step_ab_time", step.base_us, step.current_us),
     ]
 
 
-def paired_measurements(ratio: float, ratios: Iterable[float], current_us: float) -> list[Measurement]:
+def paired_measurements(step: PairedStep) -> list[Measurement]:
     """Return the measurements of an A/B run, with a ratio a process."""
-    samples = tuple(round(one, 6) for one in ratios)
+    samples = tuple(round(one, 6) for one in step.ratios)
     return [
-        Measurement(metric="step_ab", subject="", value=round(ratio, 6), samples=samples),
-        Measurement(metric="step_ab_time", subject="", value=current_us),
+        Measurement(metric="step_ab", subject="", value=round(step.ratio, 6), samples=samples),
+        Measurement(metric="step_ab_time", subject="", value=step.current_us),
     ]
 
 

@@ -24,6 +24,11 @@ _COST: Key = ("step_cost", "")
 REASON_OPTION = "--perfguard-reason"
 
 
+#: The directions of changes, in the order in which they are reported. WORSE is a relaxed baseline: slower, more memory, added
+#: work. CHANGED: neither side is better, another machine measured it, or only one side has it.
+_ORDER = (State.WORSE, State.CHANGED, State.BETTER)
+
+
 class Refresh(Enum):
     """The result of a refresh for one entry."""
 
@@ -35,22 +40,12 @@ class Refresh(Enum):
     REFUSED = "refused"
 
 
-class Direction(Enum):
-    """The direction of the change of a stored number; changes are reported in this order."""
-
-    #: Slower, more memory, added work: a relaxed baseline.
-    WORSE = "worse"
-    #: Neither side is better, another machine measured it, or only one side has it.
-    CHANGED = "changed"
-    BETTER = "better"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """The change of one stored number. `text` is `operator_calls[MatMul] 2 → 4 calls/step`."""
 
     key: Key
-    direction: Direction
+    direction: State
     text: str
 
     def __str__(self) -> str:
@@ -84,7 +79,7 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
     if old is None:
         return Refreshed(stored=new, state=Refresh.CREATED)
     if differing := terms.differing:
-        changes = [Change(key=("", ""), direction=Direction.CHANGED, text=f"fingerprint {one}") for one in differing]
+        changes = [Change(key=("", ""), direction=State.CHANGED, text=f"fingerprint {one}") for one in differing]
         return _result(old, new, changes, terms.fewer_runs(terms.before.keys() & terms.after.keys()))
     kept, all_changes = terms.merged()
     # Shares are parts of one whole, so all of them come from one recording.
@@ -98,7 +93,7 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         return Refreshed(stored=old, state=Refresh.KEPT)
     refused = terms.fewer_runs({change.key for change in changes})
     if refused is None and not terms.accepts:
-        refused = terms.missing() or _broken(old, new, policy) or _worse(changes)
+        refused = terms.missing() or _relaxed(old, new, policy, changes)
     # The stored reason stays until there is a new one.
     stored = replace(
         new,
@@ -147,8 +142,7 @@ def _time_commit(old: Baseline, kept: Iterable[Measurement]) -> str | None:
 
 
 def _result(old: Baseline, stored: Baseline, changes: list[Change], refused: Finding | None) -> Refreshed:
-    order = list(Direction)
-    ordered = tuple(sorted(changes, key=lambda change: order.index(change.direction)))
+    ordered = tuple(sorted(changes, key=lambda change: _ORDER.index(change.direction)))
     if refused is not None:
         return Refreshed(stored=old, state=Refresh.REFUSED, changes=ordered, refused=refused)
     return Refreshed(stored=stored, state=Refresh.UPDATED, changes=ordered)
@@ -159,7 +153,6 @@ _STATE_OF_THE_MACHINE = (("run_calibration", ""), ("run_machine_load", ""))
 #: The step's milliseconds: CPU time, and time with its waits.
 _OF_THE_STEP = (("run_cpu_time", ""), (FRESH_TIME, ""))
 _WAITS: Key = ("run_blocked_time", "")
-_DIRECTIONS = {State.WORSE: Direction.WORSE, State.BETTER: Direction.BETTER}
 
 
 class _Terms:
@@ -278,7 +271,7 @@ class _Terms:
         metric, limits = METRICS.get(now.metric), self.gate(now.key)
         if metric is None or limits is None or (metric.by_run and _runs(now) < _runs(was)):
             return False
-        if self._direction(now.key, was, now) is not Direction.BETTER:
+        if self._direction(now.key, was, now) is not State.BETTER:
             return False
         before, after = _numbers(was, now)
         return limits.is_better(after, before, metric.better)
@@ -293,9 +286,8 @@ class _Terms:
         direction = self._direction(key, was, now)
         if was is None or now is None:
             what = "is new" if was is None else "is gone"
-            return Change(
-                key=key, direction=direction, text=f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip()
-            )
+            text = f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip()
+            return Change(key=key, direction=direction, text=text)
         text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
         if key == _COST and self.step_us:
             # The same text as in a verdict.
@@ -304,23 +296,23 @@ class _Terms:
             text += f", {_counted_runs(now)} instead of {_runs(was)}"
         return Change(key=key, direction=direction, text=text)
 
-    def _direction(self, key: Key, was: Measurement | None, now: Measurement | None) -> Direction:
+    def _direction(self, key: Key, was: Measurement | None, now: Measurement | None) -> State:
         metric = METRICS.get(key[0])
         # `missing` reports whole metrics.
         if metric is None or now is None:
-            return Direction.CHANGED
+            return State.CHANGED
         if metric.kind is Kind.EXACT:
-            return _DIRECTIONS.get(self.exact[key], Direction.CHANGED)
-        if was is None or metric.better is Better.EQUAL:
-            return Direction.CHANGED
-        if not (self.time_comparable and self._beyond_noise(was, now, metric)):
-            return Direction.CHANGED
+            return self.exact[key] if self.exact[key] in _ORDER else State.CHANGED
+        if was is None or metric.better is Better.EQUAL or not self.time_comparable:
+            return State.CHANGED
+        if not self._beyond_noise(was, now, metric):
+            return State.CHANGED
         before, after = _numbers(was, now)
         if (after < before) is (metric.better is Better.LOWER):
-            return Direction.BETTER
+            return State.BETTER
         gate = self.gate(key)
         # A metric that can only warn is never worse.
-        return Direction.CHANGED if gate is not None and gate.relative == math.inf else Direction.WORSE
+        return State.CHANGED if gate is not None and gate.relative == math.inf else State.WORSE
 
     # -- refusals --------------------------------------------------------------------------------------------------------
 
@@ -373,21 +365,14 @@ def _counted_runs(measurement: Measurement) -> str:
     return "1 run" if _runs(measurement) == 1 else f"{_runs(measurement)} runs"
 
 
-def _broken(old: Baseline, new: Baseline, policy: Policy) -> Finding | None:
-    """Refuse a step with little of its work left, without a reason."""
+def _relaxed(old: Baseline, new: Baseline, policy: Policy, changes: Iterable[Change]) -> Finding | None:
+    """Refuse a step with little of its work left, and numbers that are worse, without a reason."""
     lost = lost_work(new.measurements, old.measurements, policy=policy)
-    if lost is None:
+    worse = [change.text for change in changes if change.direction is State.WORSE]
+    if lost is None and not worse:
         return None
-    return Finding(code=Code.B110, message=f'{lost.message} If this is intended, say why: {REASON_OPTION} "why"')
-
-
-def _worse(changes: Iterable[Change]) -> Finding | None:
-    """Refuse numbers that are worse, without a reason."""
-    worse = [change.text for change in changes if change.direction is Direction.WORSE]
-    if not worse:
-        return None
-    message = f'{listed(worse, 1)}; if this is intended, say why: {REASON_OPTION} "why"'
-    return Finding(code=Code.B110, message=message)
+    what = f"{lost.message} If" if lost is not None else f"{listed(worse, 1)}; if"
+    return Finding(code=Code.B110, message=f'{what} this is intended, say why: {REASON_OPTION} "why"')
 
 
 def _unfit(message: str) -> Finding:

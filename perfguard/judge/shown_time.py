@@ -82,17 +82,12 @@ def _blocked(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
     if blocked is None or cpu is None or blocked.state is not State.WORSE or not _is_judged(blocked):
         return None
     # Half of the steps may be blocked and the fastest one not: these are the parts of a typical step.
-    before_us = (number_of(blocked.reference) or 0.0) + (number_of(cpu.reference) or 0.0)
-    now_us = (number_of(blocked.current) or 0.0) + (number_of(cpu.current) or 0.0)
+    before_us = sum(number_of(one.reference) or 0.0 for one in (blocked, cpu))
+    now_us = sum(number_of(one.current) or 0.0 for one in (blocked, cpu))
     if (change := relative_change(before_us, now_us)) is None:
         return None
-    return StepTime(
-        now_ms=now_us / 1e3,
-        change=change,
-        judged=True,
-        metric="run_blocked_time",
-        source=_processes(verdict),
-    )
+    source = _processes(verdict)
+    return StepTime(now_ms=now_us / 1e3, change=change, judged=True, metric="run_blocked_time", source=source)
 
 
 def _single(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:

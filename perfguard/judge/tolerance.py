@@ -7,15 +7,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
+from perfguard.contract.checks import Check
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric, split_rank
 from perfguard.measure.metrics import METRICS
-
-if TYPE_CHECKING:
-    from perfguard.contract.checks import Check
 
 _PATTERN = re.compile(r"^(?P<metric>[a-z][a-z0-9_]*)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
 

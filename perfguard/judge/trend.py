@@ -19,18 +19,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perfguard import thresholds
-from perfguard.errors import UsageError
+from perfguard.errors import missing_package
 from perfguard.judge.tolerance import Tolerance, shown_tolerance
 from perfguard.measure.measurement import Better, Kind, Metric, label
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.float64]
+Numbers = NDArray[np.float64]
 
 #: Most points for a slope, which is computed from all pairs; a longer window is reduced to medians of neighbours.
 _MOST_OF_A_SLOPE = 200
@@ -253,7 +252,7 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     try:
         from ruptures import KernelCPD
     except ImportError as error:
-        raise missing("ruptures", error) from error
+        raise missing_package("perfguard history", "ruptures", "history", error) from error
     clean, noise = _cleaned(values)
     # With a linear kernel this is PELT for a change in the mean, computed in C.
     search: Any = KernelCPD(kernel="linear", min_size=thresholds.TREND_SHORTEST)
@@ -261,17 +260,8 @@ def change_points(values: Sequence[float]) -> tuple[int, ...]:
     return tuple(int(place) for place in search.fit(clean.reshape(-1, 1)).predict(pen=penalty)[:-1])
 
 
-def missing(package: str, error: ImportError) -> UsageError:
-    """Return the error for a missing package."""
-    return UsageError(
-        f"perfguard history needs {package}, and it cannot be imported ({error}). Run: pip install 'perfguard[history]'"
-    )
-
-
 def _scaled(values: Sequence[float]) -> Numbers:
     """Return logarithms, so that noise is a fraction; if there are zeros or negative numbers, multiples of the median size."""
-    import numpy as np
-
     numbers = np.asarray(values, dtype=float)
     if numbers.min() > 0:
         logarithms: Numbers = np.log(numbers)
@@ -288,8 +278,6 @@ def _noise(scaled: Numbers) -> float:
     It is the larger estimate of two quantiles: with a coarse clock, or a machine of two speeds, more than half of the
     neighbours are equal.
     """
-    import numpy as np
-
     half, most = np.quantile(np.abs(np.diff(scaled)), (0.5, 0.8))
     # The quantiles of the absolute values of a standard normal variable.
     from_differences = max(float(half) / 0.6745, float(most) / 1.2816) / math.sqrt(2)
@@ -298,7 +286,6 @@ def _noise(scaled: Numbers) -> float:
 
 def _cleaned(values: Sequence[float]) -> tuple[Numbers, float]:
     """Return scaled numbers with outliers replaced by the median of their neighbours (Hampel's filter), and their noise."""
-    import numpy as np
     from scipy.ndimage import median_filter
 
     scaled = _scaled(values)
@@ -332,8 +319,6 @@ def _is_straight(values: Sequence[float], places: Sequence[int]) -> bool:
 
     Every level but the second costs PELT's penalty, because a line has as many parameters as two levels.
     """
-    import numpy as np
-
     clean, noise = _cleaned(values)
     runs = np.arange(len(clean), dtype=float)
     slope, start = np.polyfit(runs, clean, 1)
@@ -387,12 +372,10 @@ def _share(change: Change, creep: Creep) -> float:
 def _creep_from(
     series: Series, start: int, levels: Sequence[_Level], limits: Tolerance, better: Better, *, exact: bool
 ) -> Creep | None:
-    import numpy as np
-
     try:
         from scipy.stats import kendalltau, theilslopes
     except ImportError as error:
-        raise missing("scipy", error) from error
+        raise missing_package("perfguard history", "scipy", "history", error) from error
     values = series.values[start:]
     if len(values) < thresholds.TREND_RUNS or min(values) <= 0:
         return None
@@ -429,8 +412,6 @@ def _creep_from(
 
 def _thinned(scaled: Numbers) -> tuple[Numbers, Numbers]:
     """Return indices and numbers; of very many, the medians of neighbours (without a few of the oldest)."""
-    import numpy as np
-
     places = np.arange(len(scaled), dtype=float)
     width = -(-len(scaled) // _MOST_OF_A_SLOPE)
     rest = len(scaled) % width

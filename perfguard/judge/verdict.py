@@ -285,7 +285,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     moved = _moved_machine(verdict, baseline, comparisons)
     busy = _busy_machine(comparisons, {f.place for f in findings if f.severity is Severity.ERROR})
     # They are shown as notes.
-    excused = frozenset({"step_cost"} if moved is not None else ()) | (_UNDER_LOAD if busy else frozenset())
+    excused = frozenset({"step_cost"} if moved else ()) | (_UNDER_LOAD if busy else frozenset())
     findings = [replace(f, severity=Severity.NOTE) if f.place in excused else f for f in findings]
     outcome = outcome_of(findings)
     failed = outcome is Outcome.FAILED
@@ -301,7 +301,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     has_common = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)
     if not has_common and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
-    excuse = (Code.B112, busy) if busy else (Code.B107, moved.sentence) if moved is not None else None
+    excuse = (Code.B112, busy) if busy else (Code.B107, moved) if moved else None
     if failed:
         # It fails for another reason than the machine.
         return _with_findings(verdict, _note(*excuse)) if excuse is not None else verdict
@@ -322,26 +322,10 @@ def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | Non
     return Finding(code=Code.R107, severity=Severity.WARNING, message=text, weight=2 * workload_weight(1.0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommonMode:
-    """A common factor of all times. `controls` operators have unchanged calls and shapes, `agreeing` of them that factor."""
+def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> tuple[float, float, str] | None:
+    """Return two factors of the machine's speed (the calibration kernel's, all times'), and the message that names them.
 
-    calibration: float
-    factor: float
-    controls: int
-    agreeing: int
-
-    @property
-    def sentence(self) -> str:
-        """The message of a finding."""
-        text = f"the calibration kernel is {self.calibration:.2f} times what it was"
-        if self.controls:
-            text += f", {self.agreeing} of {self.controls} unchanged operators about {self.factor:.2f} times"
-        return text
-
-
-def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> CommonMode | None:
-    """Return the factor of the machine's speed; None if it did not change, or if that is unknown.
+    None if it did not change, or if that is unknown.
 
     The kernel decides whether the machine changed: slower operators with an unchanged kernel are a slower model or framework.
     The operators decide whether everything changed.
@@ -356,11 +340,13 @@ def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> 
         return None
     factor, spread = statistics.median(ratios) if ratios else kernel, thresholds.CONTROLS_SPREAD
     agreeing = sum(1 / spread <= ratio / factor <= spread for ratio in ratios)
-    found = CommonMode(calibration=kernel, factor=factor, controls=len(ratios), agreeing=agreeing)
+    sentence = f"the calibration kernel is {kernel:.2f} times what it was"
+    if ratios:
+        sentence += f", {agreeing} of {len(ratios)} unchanged operators about {factor:.2f} times"
     has_one_direction = math.log(factor) * math.log(kernel) > 0
     explained = abs(math.log(factor)) <= thresholds.CALIBRATION_SLOPE * abs(math.log(kernel))
     is_common = has_one_direction and explained and agreeing >= thresholds.CONTROLS_AGREEING * len(ratios)
-    return found if is_common or not is_trusted else None
+    return (kernel, factor, sentence) if is_common or not is_trusted else None
 
 
 def _ratio(now: Mapping[Key, Value], before: Mapping[Key, Value], key: Key) -> float | None:
@@ -382,23 +368,24 @@ def _control_ratios(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> li
     return [ratio for ratio in ratios if ratio is not None]
 
 
-def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> CommonMode | None:
-    """Return the speed change of the machine if it explains the slower step, or if it is too large to judge the step."""
+def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> str:
+    """Return the speed change of the machine if it explains the slower step, or is too large to judge it; else empty."""
     cost = comparison_of(comparisons, "step_cost", judged=True)
     if cost is None or any(timing.clock == "wall" for timing in verdict.timings):
         # The calibration kernel does not measure a device.
-        return None
+        return ""
     found = common_mode(verdict.measurements, baseline.measurements)
     if found is None:
-        return None
-    if max(found.calibration, 1 / found.calibration) > thresholds.CALIBRATION_TRUSTED:
-        return found
+        return ""
+    kernel, factor, sentence = found
+    if max(kernel, 1 / kernel) > thresholds.CALIBRATION_TRUSTED:
+        return sentence
     if cost.state is not State.WORSE or cost.numbers is None:
-        return None
+        return ""
     reference, current = cost.numbers
     # The cost is counted in kernels. A step that slowed down more than its unchanged operators is a slower model.
-    step = current / reference * found.calibration if reference else math.inf
-    return found if step <= found.factor * thresholds.CONTROLS_SPREAD else None
+    step = current / reference * kernel if reference else math.inf
+    return sentence if step <= factor * thresholds.CONTROLS_SPREAD else ""
 
 
 def _busy_machine(comparisons: Iterable[Comparison], failing: Collection[str]) -> str:

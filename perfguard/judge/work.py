@@ -90,7 +90,7 @@ def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) ->
     existing metric of `COUNTED`, and `operator_shapes`; if a side has no shares, calls replace them on both.
     """
     now, before = _by_rank(current), _by_rank(reference)
-    return {rank: _between(before[rank], now[rank]) for rank in now.keys() & before.keys()}
+    return {rank: _between(before[rank], now[rank]) for rank in sorted(now.keys() & before.keys())}
 
 
 @dataclass(slots=True)

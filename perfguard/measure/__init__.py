@@ -4,19 +4,18 @@ Input: a `Contract` whose artifacts could be read. Output: `Measurement`s, each 
 measured while its artifacts are in memory, perhaps in a worker process (`cycles`); `aggregation` joins cycles and ranks.
 
 To add a metric, describe it in `metrics.METRICS` and measure it with a query in the `metrics.sql` of a dialect, or with a
-function in the module of its subject: `profile_metrics` (operators, memory), `timeline` (a profiled step), `steps` (perfguard's
-own steps), `communication`, `device`, `graphs`, `runs` (controlled processes). `memory` is the course of the memory
-over the window, for figures.
+function in the module of its subject: `profile_metrics` (operators, memory, profiled steps), `runs` (steps that
+perfguard drove), `aggregation` (between ranks), `cycles`, `graphs`.
 """
 
 from __future__ import annotations
 
 from perfguard.measure.aggregation import measure
+from perfguard.measure.census import Operator, operators_of
 from perfguard.measure.cycles import CycleMeasurements, measure_cycle
-from perfguard.measure.measurement import Better, Kind, Measurement, Metric, Statistics
-from perfguard.measure.memory import MemoryTrack, memory_tracks
+from perfguard.measure.measurement import Better, Kind, Measurement, Metric
 from perfguard.measure.metrics import METRICS
-from perfguard.measure.operators import Operator, operators_of
+from perfguard.measure.profile import MemoryTrack, memory_tracks
 from perfguard.measure.runs import measure_runs
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "MemoryTrack",
     "Metric",
     "Operator",
-    "Statistics",
     "measure",
     "measure_cycle",
     "measure_runs",

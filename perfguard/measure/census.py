@@ -1,18 +1,67 @@
-"""Censuses: the number of calls of each operator of a rank, or of its nodes in the final graphs, and their differences."""
+"""Operators, for `perfguard ops`: calls, times and shapes; and censuses of a run or of final graphs, with differences."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from perfguard.contract import Contract
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.graphs import final_operators
+from perfguard.measure.profile import profiles
+from perfguard.measure.profile_metrics import per_step
 
-if TYPE_CHECKING:
-    from perfguard.contract import Contract
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One operator of one rank over the whole window.
+
+    `total_us` includes the operators inside it, `self_us` does not; `shapes` counts the calls by input shapes (empty if the
+    profiler recorded none).
+    """
+
+    rank: int
+    operator: str
+    occurrences: int
+    total_us: float
+    self_us: float
+    shapes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def average_us(self) -> float:
+        """Average total time of one execution."""
+        return round(self.total_us / self.occurrences, 3) if self.occurrences else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain form, as `perfguard ops --json` prints it."""
+        return {**asdict(self), "average_us": self.average_us}
+
+
+def operators_of(contract: Contract) -> list[Operator]:
+    """Return every operator, by rank and then by total time, the longest first."""
+    import polars as pl
+
+    found = []
+    for profile in profiles(contract):
+        shapes = profile.calls_by_shapes
+        summed = profile.groups.group_by("operator").agg(pl.col("calls", "total_ns", "self_ns").sum())
+        for operator, occurrences, total_ns, self_ns in summed.sort(
+            "total_ns", "operator", descending=[True, False]
+        ).iter_rows():
+            found.append(
+                Operator(
+                    rank=profile.rank,
+                    operator=operator,
+                    occurrences=occurrences,
+                    total_us=round(total_ns / 1e3, 3),
+                    self_us=round(self_ns / 1e3, 3),
+                    shapes=shapes.get(operator, {}),
+                )
+            )
+    return found
 
 
 class Counted(Enum):
@@ -56,8 +105,6 @@ class Difference:
 
 def censuses(contract: Contract) -> list[Census]:
     """Return the operators that ran and that were compiled, by rank, without what could not be read."""
-    from perfguard.measure.profile import profiles
-
     found = []
     for profile in profiles(contract):
         counts = dict(sorted(calls_by(profile.groups, "operator").items()))
@@ -96,10 +143,6 @@ def _of_rank(counted: Counted, rank: int, base: Census | None, now: Census | Non
             counted=counted,
             rank=rank,
             operator=operator,
-            base=_divided(before.get(operator, 0), steps_before),
-            now=_divided(after.get(operator, 0), steps_now),
+            base=round(per_step(before.get(operator, 0), steps_before), 6),
+            now=round(per_step(after.get(operator, 0), steps_now), 6),
         )
-
-
-def _divided(count: int, steps: int) -> float:
-    return count // steps if count % steps == 0 else round(count / steps, 6)

@@ -5,39 +5,15 @@ They can be pickled. Their size grows with the number of operators, steps and sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-from perfguard.contract import Contract, Requested
-from perfguard.dialects.cycle import MemoryStep
+from perfguard.contract import Contract, Cycle, Requested
+from perfguard.dialects.cycle import Executions, MemoryStep
 from perfguard.errors import UsageError, nearest
 from perfguard.measure import graphs
 from perfguard.measure.metrics import METRICS
-
-if TYPE_CHECKING:
-    from perfguard.contract import Cycle
-    from perfguard.dialects.cycle import Executions
-
-
-class CycleSummary(Protocol):
-    """What a profile is made of; both a cycle and its measurements have it."""
-
-    @property
-    def rank(self) -> int:
-        """The rank of the cycle."""
-
-    @property
-    def executions(self) -> Executions | None:
-        """Executions, grouped."""
-
-    @property
-    def memory(self) -> tuple[MemoryStep, ...]:
-        """Memory of each step and device."""
-
-    @property
-    def requested(self) -> Requested:
-        """The requested window and options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,24 +29,19 @@ class CycleMeasurements:
 
 
 def measure_cycle(cycle: Cycle) -> CycleMeasurements:
-    """Measure one cycle."""
-    return CycleMeasurements(
-        rank=cycle.rank,
-        executions=cycle.executions,
-        memory=cycle.memory,
-        requested=cycle.requested,
-        values=_values(cycle),
-    )
-
-
-def _values(cycle: Cycle) -> dict[str, tuple[tuple[str, Any], ...]]:
-    """Return (subject, value) by metric, from queries and functions."""
+    """Measure one cycle, by queries and functions. Raises `UsageError` for an unknown metric in a query."""
     if unknown := sorted(cycle.measured.keys() - METRICS.keys()):
         raise UsageError(f"A metrics.sql has the unknown metric {unknown[0]!r}; {nearest(unknown[0], METRICS)}")
     found = {name: tuple(values) for name, values in cycle.measured.items()}
     if any(slot in cycle.artifacts for slot in graphs.SLOTS):
         found |= {name: tuple(function(cycle)) for name, function in graphs.OF_CYCLE.items()}
-    return found
+    return CycleMeasurements(
+        rank=cycle.rank,
+        executions=cycle.executions,
+        memory=cycle.memory,
+        requested=cycle.requested,
+        values=found,
+    )
 
 
 def stored_measurements(contract: Contract) -> list[CycleMeasurements]:
@@ -78,8 +49,3 @@ def stored_measurements(contract: Contract) -> list[CycleMeasurements]:
     return [
         extract.measurements for extract in contract.extracts if isinstance(extract.measurements, CycleMeasurements)
     ]
-
-
-def cycle_summaries(contract: Contract) -> Sequence[CycleSummary]:
-    """Return the cycles of a contract, or their stored measurements."""
-    return contract.cycles or stored_measurements(contract)

@@ -15,16 +15,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
-from perfguard.dialects.passes import BUILT, VALIDATED, pass_of
+from perfguard.contract import Artifact, Cycle
+from perfguard.dialects.passes import BUILT, VALIDATED, Pass, pass_of
 from perfguard.measure.measurement import Samples
-
-if TYPE_CHECKING:
-    from perfguard.contract import Artifact, Cycle
-    from perfguard.dialects.passes import Pass
 
 SLOTS = ("graph_ir", "verbose_ir", "trace_code_graph")
 #: Numbers the compiler puts around the name of a function: `25_1___main___Net_construct_117`, `construct.Default.352`.
@@ -46,10 +42,6 @@ def _graphs_built(cycle: Cycle) -> Iterator[tuple[str, Samples]]:
     """Yield the number of graph_build files, if any."""
     if count := sum(one.name == BUILT for one, _ in _saved(cycle)):
         yield "", count
-
-
-def _graph_operators(cycle: Cycle) -> Iterator[tuple[str, Samples]]:
-    yield from final_operators(cycle).items()
 
 
 def final_operators(cycle: Cycle) -> dict[str, int]:
@@ -87,10 +79,10 @@ def _saved(cycle: Cycle) -> Iterator[tuple[Pass, Artifact]]:
             yield one, artifact
 
 
-OF_CYCLE: dict[str, Callable[[Cycle], Iterator[tuple[str, Samples]]]] = {
+OF_CYCLE: dict[str, Callable[[Cycle], Iterable[tuple[str, Samples]]]] = {
     "graph_passes": partial(_pass_names, detail=False),
     "graph_pass_details": partial(_pass_names, detail=True),
     "graph_compilations": _graph_compilations,
     "graphs_built": _graphs_built,
-    "graph_operators": _graph_operators,
+    "graph_operators": lambda cycle: final_operators(cycle).items(),
 }

@@ -73,21 +73,9 @@ class Metric:
         return self.kind is Kind.EXACT and self.better is Better.EQUAL
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Minimum, median and 90th percentile of samples (linear interpolation between order statistics)."""
-
-    minimum: float
-    median: float
-    p90: float
-
-    @classmethod
-    def of(cls, samples: Sequence[float]) -> Statistics:
-        """Compute them; raises `ValueError` for no samples."""
-        if not samples:
-            raise ValueError("statistics of no samples")
-        p90 = statistics.quantiles(samples, n=10, method="inclusive")[8] if len(samples) > 1 else samples[0]
-        return cls(min(samples), statistics.median(samples), p90)
+def p90(samples: Sequence[float]) -> float:
+    """Return the 90th percentile of at least one sample (linear interpolation between order statistics)."""
+    return statistics.quantiles(samples, n=10, method="inclusive")[8] if len(samples) > 1 else samples[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,27 +101,22 @@ class Measurement:
         """The name in messages: `operator_time[MatMul]`, `step_time`."""
         return label(self.metric, self.subject)
 
-    @property
-    def statistics(self) -> Statistics | None:
-        """Minimum, median and p90 of the samples; None without samples."""
-        return Statistics.of(self.samples) if self.samples else None
-
     def as_dict(self) -> dict[str, Any]:
         """Plain form, as baselines and reports keep it."""
         plain: dict[str, Any] = {"metric": self.metric, "subject": self.subject, "value": self.value}
-        if (found := self.statistics) is not None:
-            plain |= {"samples": list(self.samples), "median": found.median, "p90": found.p90}
+        if self.samples:
+            plain |= {
+                "samples": list(self.samples),
+                "median": statistics.median(self.samples),
+                "p90": p90(self.samples),
+            }
         return plain
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Measurement:
         """Invert `as_dict`; median and p90 are computed anew."""
-        return cls(
-            metric=plain["metric"],
-            subject=plain["subject"],
-            value=plain["value"],
-            samples=tuple(plain.get("samples", ())),
-        )
+        kept = {name: plain[name] for name in ("metric", "subject", "value")}
+        return cls(**kept, samples=tuple(plain.get("samples", ())))
 
 
 #: A subject of one rank; a subject of all ranks together begins with `ranks:`.

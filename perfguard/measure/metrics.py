@@ -48,7 +48,8 @@ def _shown_of_runs(name: str, unit: str, meaning: str) -> Metric:
     return replace(_shown(name, unit, meaning), by_run=True)
 
 
-_PROFILE = (
+_ALL = (
+    # Operators, memory and steps of the profile.
     _more("steps", "steps", "Steps the profiler recorded."),
     _same("operator_set", "names", "Which operators ran at all."),
     _same("operator_calls", "calls/step", "How often an operator runs in a step."),
@@ -95,9 +96,7 @@ _PROFILE = (
         "(communication), and by how much the others ran beside each other (overlap).",
         Better.EQUAL,
     ),
-)
-
-_STEPS = (
+    # Steps that perfguard drove itself.
     _warned("step_time", "us", "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps."),
     _warned(
         "step_cpu_time",
@@ -117,9 +116,7 @@ _STEPS = (
     ),
     _shown("slowest_rank", "ratio", "Time of the slowest rank's profiled steps over that of the fastest's."),
     _shown("profiler_overhead", "ratio", "Profiled step time divided by unprofiled step time, minimum by minimum."),
-)
-
-_COMMUNICATION = (
+    # Communication between ranks.
     _less("communication_calls", "calls/step", "How often a collective or a send ran in a step."),
     _shown("communication_time", "us/step", "Time of a kind of collective in a step, from its start to its end."),
     _shown("communication_wait", "us/step", "How much of it a rank waited for the others."),
@@ -131,9 +128,7 @@ _COMMUNICATION = (
     _shown("rank_spread", "ratio", "Slowest rank over fastest rank: of operators, computing and communication."),
     _shown("collective_wait", "us/step", "How long a rank waited for the last one to come to a collective."),
     _shown("collective_transfer", "us/step", "How long a collective took once all ranks had come."),
-)
-
-_DEVICE = (
+    # The device and its runtime.
     _shown(
         "device_utilisation",
         "fraction",
@@ -150,9 +145,7 @@ _DEVICE = (
     _shown(
         "api_time", "us/step", "Time the host spent in a call of the runtime (Launch, aclrtSynchronizeStream, ...)."
     ),
-)
-
-_GRAPHS = (
+    # Graphs that a compiler saved.
     _same("graph_passes", "names", "Which passes of the compiler saved a graph at level 1 (at every level the same)."),
     _same(
         "graph_pass_details",
@@ -170,9 +163,7 @@ _GRAPHS = (
         "How many graphs were built for the device: one a compilation, and one more for each branch or loop.",
     ),
     _same("graph_operators", "operators", "How often an operator occurs in all final graphs together."),
-)
-
-_PIPELINE = (
+    # The data pipeline.
     _shown(
         "pipeline_queue_usage",
         "fraction",
@@ -180,9 +171,7 @@ _PIPELINE = (
         Better.HIGHER,
     ),
     _shown("pipeline_batch_time", "us", "Time to get one batch: from asking the pipeline to having it."),
-)
-
-_SUMMARY = (
+    # Summary files.
     _metric(
         Kind.TIMED,
         Better.EQUAL,
@@ -203,9 +192,7 @@ _SUMMARY = (
     ),
     _more("summary_steps", "steps", "In how many steps a value was collected into a summary file."),
     _same("summary_tags", "names", "Which values a summary file has at all, and of what kind they are."),
-)
-
-_RUNS = (
+    # Controlled processes.
     _timed(
         "step_ab",
         "ratio",
@@ -265,9 +252,7 @@ _RUNS = (
     ),
 )
 
-METRICS: dict[str, Metric] = {
-    one.name: one for one in (*_PROFILE, *_STEPS, *_COMMUNICATION, *_DEVICE, *_GRAPHS, *_PIPELINE, *_SUMMARY, *_RUNS)
-}
+METRICS: dict[str, Metric] = {one.name: one for one in _ALL}
 
 
 def unit_of(metric: str) -> str:

@@ -1,27 +1,22 @@
-"""Operators and memory of a profile: functions that yield (subject, value or samples), by the names of their metrics."""
+"""Metrics of a profile: functions that yield (subject, value or samples) of its operators, memory and steps."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
+from perfguard.dialects.collectives import COLLECTIVE
 from perfguard.dialects.executions import calls_by
 from perfguard.measure.measurement import Samples
+from perfguard.measure.profile import Profile
 
-if TYPE_CHECKING:
-    from perfguard.dialects.cycle import MemoryStep
-    from perfguard.measure.profile import Profile
-
-ProfileMetric = Callable[["Profile"], Iterator[tuple[str, Samples]]]
+ProfileMetric = Callable[[Profile], Iterable[tuple[str, Samples]]]
 
 
-def _steps(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    if profile.steps is not None:
-        yield "", profile.steps
-
-
-def _per_step(count: int, steps: int | None) -> float | int:
+def per_step(count: int, steps: int | None) -> float | int:
+    """Return a count of the window a step; the count itself if its steps are unknown."""
     if not steps:
         return count
     return count // steps if count % steps == 0 else count / steps
@@ -30,21 +25,14 @@ def _per_step(count: int, steps: int | None) -> float | int:
 # -- operators -------------------------------------------------------------------------------------------------------
 
 
-def _operator_set(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    yield "", sorted(profile.groups["operator"].unique().to_list())
-
-
 def _operator_calls(profile: Profile) -> Iterator[tuple[str, Samples]]:
     for operator, count in calls_by(profile.groups, "operator").items():
-        yield operator, _per_step(count, profile.steps)
+        yield operator, per_step(count, profile.steps)
 
 
 def _operator_shapes(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    """Yield the census of the shapes of every operator that has recorded ones."""
-    by_operator: dict[str, dict[str, float]] = {}
-    for operator, shapes, calls in profile.shapes.sort("operator", "shapes").iter_rows():
-        by_operator.setdefault(operator, {})[shapes] = _per_step(calls, profile.steps)
-    yield from by_operator.items()
+    for operator, by_shapes in profile.calls_by_shapes.items():
+        yield operator, {shapes: per_step(calls, profile.steps) for shapes, calls in by_shapes.items()}
 
 
 def operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
@@ -61,10 +49,6 @@ def operator_times_us(profile: Profile) -> dict[str, tuple[float, ...]]:
         # Only steps in which it ran: otherwise an operator of every third step has a minimum of zero.
         times.setdefault(operator, []).append(ns / 1e3)
     return {operator: tuple(samples) for operator, samples in times.items()}
-
-
-def _operator_time(profile: Profile) -> Iterator[tuple[str, Samples]]:
-    yield from operator_times_us(profile).items()
 
 
 def _operator_share(profile: Profile) -> Iterator[tuple[str, Samples]]:
@@ -85,7 +69,7 @@ def _peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Samples]]:
     does not report the release of what was allocated before the window, unless an earlier window of the process saw a block
     at the same address.
     """
-    for device, steps in _by_device(profile):
+    for device, steps in profile.memory_by_device.items():
         later = [step.rise_bytes for step in steps if step.step > 0]
         yield device, max(later or [step.rise_bytes for step in steps])
 
@@ -94,26 +78,66 @@ def _median_of_steps(attribute: str) -> ProfileMetric:
     """Return a metric that yields the median over the steps, per device: a block reused by chance does not change it."""
 
     def values(profile: Profile) -> Iterator[tuple[str, Samples]]:
-        for device, steps in _by_device(profile):
+        for device, steps in profile.memory_by_device.items():
             yield device, statistics.median_low([getattr(step, attribute) for step in steps])
 
     return values
 
 
-def _by_device(profile: Profile) -> Iterator[tuple[str, list[MemoryStep]]]:
-    for device in sorted({step.device for step in profile.memory}):
-        yield device, [step for step in profile.memory if step.device == device]
+# -- steps -----------------------------------------------------------------------------------------------------------
+
+
+def profiled_step_time(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield a sample a step: from the profiler's files, else from perfguard's own clock."""
+    if profile.step_ns:
+        yield "", tuple(ns / 1e3 for ns in profile.step_ns)
+
+
+def operator_position(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield positions from 0, in the most frequent order of the steps; operators of other steps follow."""
+    import polars as pl
+
+    if not profile.is_timeline:
+        return
+    firsts = profile.groups.drop_nulls("first_ns").sort("first_ns", "cycle", "first_place")
+    firsts = firsts.with_columns(pl.col("step").fill_null(0)).unique(
+        ["step", "operator"], keep="first", maintain_order=True
+    )
+    by_step = firsts.group_by("step", maintain_order=True).agg("operator")
+    counted = Counter(map(tuple, by_step["operator"].to_list()))
+    orders = sorted(counted, key=lambda order: (-counted[order], order))
+    yield from ((operator, place) for place, operator in enumerate(dict.fromkeys(chain.from_iterable(orders))))
+
+
+def profiled_step_part(profile: Profile) -> Iterator[tuple[str, Samples]]:
+    """Yield parts such that the step is the self time of all operators but collectives - overlap + communication + idle."""
+    import polars as pl
+
+    groups = profile.groups
+    if not profile.edges_ns or groups["step"].null_count() or not profile.is_timeline:
+        return
+    start, end = min(profile.edges_ns, key=lambda edges: edges[1] - edges[0])
+    step = profile.edges_ns.index((start, end))
+    covered = profile.covered[step]
+    operators = groups.filter((pl.col("step") == step) & ~pl.col("operator").str.contains(COLLECTIVE.pattern))
+    yield "idle", (end - start - covered.either_ns) / 1e3
+    yield "overlap", (int(operators["self_ns"].sum()) - covered.operators_ns) / 1e3
+    if covered.collectives_ns:
+        yield "communication", (covered.either_ns - covered.operators_ns) / 1e3
 
 
 OF_PROFILE: dict[str, ProfileMetric] = {
-    "steps": _steps,
-    "operator_set": _operator_set,
+    "steps": lambda profile: [] if profile.steps is None else [("", profile.steps)],
+    "operator_set": lambda profile: [("", sorted(profile.groups["operator"].unique().to_list()))],
     "operator_calls": _operator_calls,
     "operator_shapes": _operator_shapes,
-    "operator_time": _operator_time,
+    "operator_time": lambda profile: operator_times_us(profile).items(),
     "operator_share": _operator_share,
     "peak_memory_bytes": _peak_memory_bytes,
     "memory_allocations": _median_of_steps("allocations"),
     "memory_allocated_bytes": _median_of_steps("allocated_bytes"),
     "memory_growth_bytes": _median_of_steps("growth_bytes"),
+    "profiled_step_time": profiled_step_time,
+    "operator_position": operator_position,
+    "profiled_step_part": profiled_step_part,
 }

@@ -1,14 +1,19 @@
-"""Metrics of controlled processes: one sample a process, because the process is the unit of noise, not the step."""
+"""Metrics of the steps that perfguard drove itself, in controlled processes and in the recorded one.
+
+Of controlled processes there is one sample a process, because the process is the unit of noise, not the step.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from perfguard import thresholds
-from perfguard.measure.measurement import Measurement
+from perfguard.measure.measurement import Measurement, Samples, p90
+from perfguard.recording import Recording
 from perfguard.timing import Timing
+from perfguard.window import Phase
 
 
 def measure_runs(timings: Iterable[Timing]) -> tuple[Measurement, ...]:
@@ -39,11 +44,6 @@ def _step_cost(timing: Timing) -> float | None:
     return step / kernel if step and kernel else None
 
 
-def _run_cpu_time(timing: Timing) -> float:
-    """Return the smallest of the steps."""
-    return min(timing.process_cpu_ns) / 1e3
-
-
 def _run_wall_time(timing: Timing) -> float:
     """Return the smallest of the steps, each at least its CPU time divided by the number of CPUs.
 
@@ -57,7 +57,7 @@ def _run_wall_time(timing: Timing) -> float:
 def _run_wall_p90(timing: Timing) -> float:
     """Return the 90th percentile: a slowdown of some steps is invisible in a minimum."""
     undisturbed = [wall - waited for wall, waited in zip(timing.wall_ns, _waited_ns(timing), strict=True)]
-    return _p90(undisturbed) / 1e3
+    return p90(undisturbed) / 1e3
 
 
 def run_blocked_time(timing: Timing) -> float | None:
@@ -88,16 +88,6 @@ def _host_memory_growth_bytes(timing: Timing) -> float | None:
     return min(rises) / thresholds.MEMORY_EVERY_STEPS
 
 
-def _run_calibration(timing: Timing) -> float:
-    """Return the smallest kernel: the speed of the machine, as one matrix product sees it."""
-    return min(timing.calibration_ns) / 1e3
-
-
-def _run_machine_load(timing: Timing) -> float | None:
-    """Return a percentage; the minimum over processes shows whether one of them ran on a quiet machine."""
-    return None if timing.others_share is None else 100 * timing.others_share
-
-
 def _waited_ns(timing: Timing) -> Sequence[int]:
     """Return the least time in ns that the thread of each step waited for a CPU used by another process.
 
@@ -111,18 +101,78 @@ def _waited_ns(timing: Timing) -> Sequence[int]:
     return tuple(max(0, queue - max(0, process - thread) // cpus) for queue, process, thread in parts)
 
 
-def _p90(samples: Sequence[float]) -> float:
-    return statistics.quantiles(samples, n=10, method="inclusive")[8] if len(samples) > 1 else samples[0]
-
-
 #: `step_ab` and `step_ab_time` are missing: they have two sides, and `judge.pairs` measures them.
 OF_TIMING: dict[str, Callable[[Timing], float | None]] = {
     "step_cost": _step_cost,
-    "run_cpu_time": _run_cpu_time,
+    "run_cpu_time": lambda timing: min(timing.process_cpu_ns) / 1e3,
     "run_wall_time": _run_wall_time,
     "run_wall_p90": _run_wall_p90,
     "run_blocked_time": run_blocked_time,
     "host_memory_growth_bytes": _host_memory_growth_bytes,
-    "run_calibration": _run_calibration,
-    "run_machine_load": _run_machine_load,
+    # The smallest kernel: the speed of the machine, as one matrix product sees it.
+    "run_calibration": lambda timing: min(timing.calibration_ns) / 1e3,
+    # The minimum over processes shows whether one of them ran on a quiet machine.
+    "run_machine_load": lambda timing: None if timing.others_share is None else 100 * timing.others_share,
+}
+
+
+# -- steps of a recording ------------------------------------------------------------------------------------------
+
+StepMetric = Callable[[Recording], Iterator[tuple[str, Samples]]]
+
+
+def _of_timed_steps(attribute: str) -> StepMetric:
+    """Return a metric with one sample a timed step; of several ranks each, and those of the slowest for the job."""
+
+    def values(recording: Recording) -> Iterator[tuple[str, Samples]]:
+        ranks = {rank: recording.steps_of(Phase.TIMED, rank=rank) for rank in recording.ranks}
+        samples = {rank: tuple(getattr(s, attribute) / 1e3 for s in steps) for rank, steps in ranks.items() if steps}
+        if samples:
+            yield "", max(samples.values(), key=min)
+        if len(samples) > 1:
+            yield from ((f"rank{rank}", of_rank) for rank, of_rank in samples.items())
+
+    return values
+
+
+def pause_between_steps(recording: Recording) -> Iterator[tuple[str, Samples]]:
+    """Yield the mean pause of the slowest rank in us, of the timed steps, or of the profiled steps if none is timed.
+
+    Only a script has pauses. The mean, because workers that are late together delay one batch of several; without the
+    longest, because there is one process, and one hiccup of the machine is no loader.
+    """
+    means = []
+    for rank in recording.ranks:
+        steps = recording.steps_of(Phase.TIMED, rank=rank) or recording.steps_of(Phase.ACTIVE, rank=rank)
+        pauses = [step.pause_ns for step in steps if step.pause_ns is not None]
+        if len(pauses) >= thresholds.FEWEST_PAUSES:
+            means.append(statistics.fmean(sorted(pauses)[:-1]) / 1e3)
+    if means:
+        yield "", max(means)
+
+
+def _slowest_rank(recording: Recording) -> Iterator[tuple[str, Samples]]:
+    """Yield the slowest rank as the subject, with the ratio of medians."""
+    of_rank = {rank: recording.steps_of(Phase.ACTIVE, rank=rank) for rank in recording.ranks}
+    medians = {rank: statistics.median(s.wall_ns for s in steps) for rank, steps in of_rank.items() if steps}
+    if len(medians) > 1 and min(medians.values()) > 0:
+        slowest = max(medians, key=lambda rank: medians[rank])
+        yield f"rank{slowest}", round(medians[slowest] / min(medians.values()), 3)
+
+
+def _profiler_overhead(recording: Recording) -> Iterator[tuple[str, Samples]]:
+    """Yield at least 1 on a quiet machine: the distance of the profiled window from the loop of the users."""
+    timed = [step.wall_ns for step in recording.steps_of(Phase.TIMED)]
+    active = [step.wall_ns for step in recording.steps_of(Phase.ACTIVE)]
+    if timed and active and min(timed) > 0:
+        yield "", round(min(active) / min(timed), 3)
+
+
+OF_STEPS: dict[str, StepMetric] = {
+    "step_time": _of_timed_steps("wall_ns"),
+    # Without the work of the framework's own threads.
+    "step_cpu_time": _of_timed_steps("thread_cpu_ns"),
+    "pause_between_steps": pause_between_steps,
+    "slowest_rank": _slowest_rank,
+    "profiler_overhead": _profiler_overhead,
 }

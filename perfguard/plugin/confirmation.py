@@ -148,23 +148,13 @@ def kept_options(arguments: Sequence[str | os.PathLike[str]], selected: Sequence
 
 
 def _paired_run(verdict: Verdict, commit: str) -> PairedRun | str:
-    measured = next((one for one in verdict.measurements if one.metric == "step_ab"), None)
-    times = next((one for one in verdict.comparisons if one.metric == "step_ab_time"), None)
-    if measured is None or times is None:
+    is_interleaved = any(note.startswith(INTERLEAVED) for note in verdict.notes)
+    found = PairedRun.of(verdict, commit, interleaved=is_interleaved)
+    if found is None:
         finding = f"{verdict.outcome.value}: {verdict.findings[0].message}" if verdict.findings else "not timed"
         why = next((note for note in verdict.notes if note.startswith("not timed")), finding)
         return f"the A/B run with {commit[:7]} came to: {why}"
-    assert isinstance(measured.value, (int, float))
-    assert isinstance(times.reference, (int, float))
-    assert isinstance(times.current, (int, float))
-    return PairedRun(
-        commit=commit,
-        ratio=float(measured.value),
-        ratios=tuple(measured.samples),
-        interleaved=any(note.startswith(INTERLEAVED) for note in verdict.notes),
-        base_us=float(times.reference),
-        current_us=float(times.current),
-    )
+    return found
 
 
 def _environment(selected: Sequence[str]) -> dict[str, str]:

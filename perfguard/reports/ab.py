@@ -59,7 +59,7 @@ def _row(verdict: Verdict, found: Paired | None) -> tuple[str, ...]:
     exact = _exact(verdict)
     step = step_time_of(verdict)
     base, now = ("-", "-") if step is None else (_milliseconds(step.baseline_ms), _milliseconds(step.now_ms))
-    if found is None or not found.effects:
+    if found is None or not found.ratios:
         return (*head, base, now, "-", "-", "-", "not judged" if found is None else Pace.UNDECIDED.value, exact)
     each = " ".join(percent(ratio - 1).removesuffix(" %") for ratio in found.ratios[:_EACH])
     more = " …" if len(found.ratios) > _EACH else ""

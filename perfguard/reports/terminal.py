@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import statistics
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -372,7 +373,7 @@ def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) 
         (
             printable(m.label),
             show(m.value) if not isinstance(m.value, dict) else f"{len(m.value)} shapes",
-            show(m.statistics.median) if m.statistics else "",
+            show(statistics.median(m.samples)) if m.samples else "",
             unit_of(m.metric),
         )
         for m in measurements

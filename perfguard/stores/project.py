@@ -5,7 +5,6 @@ The name of a stored baseline is relative to its project: its file is the same, 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ class ProjectStore:
     def __init__(self, store: Store, prefix: str) -> None:
         self._store = store
         self._prefix = prefix
+        self.locked = store.locked
 
     def load(self, workload: str) -> Baseline | None:
         """Return the baseline, or None. Raises `StoreError` for a damaged one."""
@@ -44,10 +44,6 @@ class ProjectStore:
     def workloads(self) -> list[str]:
         """Return the names of all workloads that have a baseline."""
         return [self._prefix + workload for workload in self._store.workloads()]
-
-    def locked(self) -> AbstractContextManager[object]:
-        """Lock the store against other processes while an entry is read and written."""
-        return self._store.locked()
 
     def _stored(self, workload: str) -> str:
         return workload.removeprefix(self._prefix)

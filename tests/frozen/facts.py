@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,8 +59,8 @@ def _measured(measurement: Measurement) -> Iterator[str]:
     elif isinstance(value, list):
         yield from (f"{name} has {one}" for one in value)
     else:
-        found = measurement.statistics
-        samples = "" if found is None else f" ({len(measurement.samples)} samples, median {_number(found.median)})"
+        several = measurement.samples
+        samples = f" ({len(several)} samples, median {_number(statistics.median(several))})" if several else ""
         yield f"{name} = {_number(value)}{samples}"
 
 

@@ -13,7 +13,7 @@ from perfguard import StepWindow
 from perfguard.findings import Code
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State, compare
-from perfguard.judge.refresh import Direction, Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.refresh import Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure import METRICS, Better, Kind, Measurement, Metric
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, baseline, measured, names_the_next_command
@@ -733,7 +733,7 @@ def test_a_ratchet_never_stores_anything_worse(old, new, policy, where):
     assert now.keys() == was.keys()
     told_of = {change.key for change in found.changes if not change.key[0].startswith("operator_")}
     assert {key for key in now if now[key] != was[key]} == told_of
-    assert {change.direction for change in found.changes} <= {Direction.BETTER}
+    assert {change.direction for change in found.changes} <= {State.BETTER}
     again = ratcheted(found.stored, baseline(*new, environment=where), policy=policy)
     assert again.state is Refresh.KEPT
 
@@ -750,7 +750,7 @@ def test_a_refresh_without_a_reason_never_stores_what_is_worse(old, new, policy,
         if where == HERE or label.split("[")[0] not in timed
     ]
     assert loosened == []
-    assert all(change.direction is not Direction.WORSE for change in found.changes if found.refused is None)
+    assert all(change.direction is not State.WORSE for change in found.changes if found.refused is None)
 
 
 @given(old=measurements(), new=measurements(), policy=policies(), where=ENVIRONMENTS)

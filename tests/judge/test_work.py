@@ -98,6 +98,7 @@ def test_ranks_are_weighed_one_by_one():
         side("rank0:", a=(1, 100)) + side("rank1:", a=(1, 100), b=(1, 50)) + [measured("operator_calls", 1, "ranks:b")]
     )
     found = work_of(now, before)
+    assert list(found) == ["rank0:", "rank1:"]
     assert {rank: one.growth(is_time_same=False) for rank, one in found.items()} == pytest.approx(
         {"rank0:": 0.0, "rank1:": 0.5}
     )

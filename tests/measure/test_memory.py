@@ -16,8 +16,7 @@ from perfguard.contract import inspect
 from perfguard.dialects.memory import _steps
 from perfguard.dialects.queries import definitions, named_texts
 from perfguard.measure import measure, memory_tracks
-from perfguard.measure.memory import MOST_RANKS
-from perfguard.measure.profile import profiles
+from perfguard.measure.profile import MOST_RANKS, profiles
 from perfguard.testing import generate
 from tests.dialects.counted import curve_bytes, levels_by_step, parts_of_a_step
 from tests.facts import RECORDINGS

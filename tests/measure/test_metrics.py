@@ -20,7 +20,7 @@ from perfguard.contract import inspect
 from perfguard.measure import METRICS, Measurement, measure
 from perfguard.measure.profile import Profile
 from perfguard.measure.profile_metrics import operator_times_us
-from perfguard.measure.steps import pause_between_steps
+from perfguard.measure.runs import pause_between_steps
 from perfguard.recording import Recording, Step, read_recording
 from perfguard.window import Phase
 from tests.facts import RECORDINGS

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.measure.profile import Profile
-from perfguard.measure.timeline import operator_position, profiled_step_part, profiled_step_time
+from perfguard.measure.profile_metrics import operator_position, profiled_step_part, profiled_step_time
 from tests.dialects.counted import aggregated, covered_steps
 
 SHAPES = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from perfguard.errors import UsageError
 from perfguard.judge.trend import Moment
@@ -27,9 +27,6 @@ from perfguard.stores.history.entry import (
 )
 from perfguard.stores.history.series import RecordedSeries, documents_of, parts, recorded_series
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, RUNS, SERIES, WORKLOADS, text_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection
 
 #: Rows fetched at a time when all of them are read.
 _FETCHED = 10_000
@@ -198,7 +195,7 @@ def _mark(connection: Connection, run: int, given: str | None, own: str | None) 
 
 
 def _add_workload(connection: Connection, run: int, entry: WorkloadEntry) -> None:
-    workload = _id_of(connection, WORKLOADS, sha256(entry.workload), {"name": entry.workload})
+    workload = _id_of(connection, WORKLOADS, "name", entry.workload)
     fingerprint = _fact(connection, entry.fingerprint)
     row = {
         "run_id": run,
@@ -248,16 +245,14 @@ def _series_of(connection: Connection, entry: WorkloadEntry, workload: int, fing
 
 def _fact(connection: Connection, plain: object) -> int | None:
     """Return the id of a document, which is stored once."""
-    if plain is None:
-        return None
-    document = canonical(plain)
-    return _id_of(connection, FACTS, sha256(document), {"document": document})
+    return None if plain is None else _id_of(connection, FACTS, "document", canonical(plain))
 
 
-def _id_of(connection: Connection, table: Any, key: str, values: dict[str, Any]) -> int:
-    """Return the id of the row with this key, created if missing; there is one writer at a time."""
+def _id_of(connection: Connection, table: Any, column: str, text: str) -> int:
+    """Return the id of the row with this text, created if missing; there is one writer at a time."""
+    key = sha256(text)
     found: int | None = connection.execute(select(table.c.id).where(table.c.key == key)).scalar()
-    return found if found is not None else _made(connection, table, {"key": key, **values})
+    return found if found is not None else _made(connection, table, {"key": key, column: text})
 
 
 def _made(connection: Connection, table: Any, values: dict[str, Any]) -> int:

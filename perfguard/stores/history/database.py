@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from perfguard.errors import DamagedError, StoreError, UsageError
+from perfguard.errors import DamagedError, StoreError, UsageError, missing_package
 from perfguard.stores.history import NoHistoryError, file_of
 from perfguard.stores.history.migrations import newer, upgrade
 from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
@@ -221,10 +221,7 @@ def _engine(url: URL, *, writing: bool, wait_s: float) -> Engine:
     try:
         return create_engine(url, poolclass=NullPool, connect_args={"connect_timeout": _ANSWER_S})
     except ImportError as error:
-        raise UsageError(
-            f"A history in PostgreSQL needs psycopg, and it cannot be imported ({error}). "
-            "Run: pip install 'perfguard[postgres]'"
-        ) from error
+        raise missing_package("A history in PostgreSQL", "psycopg", "postgres", error) from error
 
 
 def _prepare_file(connection: sqlite3.Connection, record: object) -> None:

@@ -108,7 +108,7 @@ def recorded_as(verdict: Verdict) -> dict[str, Any] | None:
 
 def digest_of(document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a document, independent of key order and white space."""
-    return hashlib.sha256(canonical(document).encode("ascii")).hexdigest()
+    return sha256(canonical(document))
 
 
 def sha256(text: str) -> str:
@@ -139,16 +139,13 @@ def instant(text: str, *, where: str) -> datetime:
 
 
 def _workload(verdict: Verdict) -> WorkloadEntry:
-    whole = verdict.outcome is not Outcome.INVALID
-    numbers = tuple(_numbers(verdict)) if whole else ()
+    numbers = () if verdict.outcome is Outcome.INVALID else tuple(_numbers(verdict))
     _refuse_twice(f"{verdict.workload} {one.metric}[{one.subject}]" for one in numbers)
+    reported = (f"{f.code.name} {f.message}" for f in verdict.findings if f.severity is not Severity.NOTE)
     return WorkloadEntry(
         workload=verdict.workload,
         outcome=verdict.outcome.value,
-        finding=next(
-            (f"{f.code.name} {f.message}" for f in verdict.findings if f.severity is not Severity.NOTE),
-            None,
-        ),
+        finding=next(reported, None),
         fingerprint=recorded_as(verdict),
         environment=verdict.environment.as_dict() if verdict.environment else None,
         tolerance={rule.pattern: _plain(rule.tolerance) for rule in verdict.rules},

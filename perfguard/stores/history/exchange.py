@@ -39,17 +39,13 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(entry, builtin_types=(datetime,))
     plain |= plain.pop("facts")
     for one in plain["workloads"]:
-        one["measurements"] = _measurements(one.pop("numbers"))
+        # By metric, then by subject.
+        by_metric: dict[str, dict[str, Any]] = {}
+        for number in one.pop("numbers"):
+            of_metric = by_metric.setdefault(number["metric"], {"unit": number["unit"], "values": {}})
+            of_metric["values"][number["subject"]] = _short(number["value"])
+        one["measurements"] = by_metric
     return plain | {name: _iso(plain[name]) for name in _TIMES}
-
-
-def _measurements(numbers: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the numbers of a workload by metric, then by subject."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in numbers:
-        of_metric = found.setdefault(one["metric"], {"unit": one["unit"], "values": {}})
-        of_metric["values"][one["subject"]] = _short(one["value"])
-    return found
 
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
@@ -59,8 +55,9 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
 
 
 def entry_from(plain: dict[str, Any]) -> Entry:
-    """Invert `entry_document`."""
-    values = plain | {name: time_of(plain, name) for name in _TIMES}
+    """Invert `entry_document`. Raises `UsageError` for an invalid time."""
+    times = {name: None if (at := plain.get(name)) is None else instant(at, where=name) for name in _TIMES}
+    values = plain | times
     facts = RunFacts(**{field.name: values[field.name] for field in fields(RunFacts)})
     return Entry(
         digest=values["digest"],
@@ -69,11 +66,6 @@ def entry_from(plain: dict[str, Any]) -> Entry:
         facts=facts,
         workloads=tuple(map(_workload_from, values["workloads"])),
     )
-
-
-def time_of(plain: dict[str, Any], name: str) -> datetime | None:
-    """Return a time of a document, or None. Raises `UsageError` for an invalid time."""
-    return None if plain.get(name) is None else instant(plain[name], where=name)
 
 
 def csv_text(entries: Iterable[Entry]) -> Iterator[str]:

@@ -8,20 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Column, Connection, Row, select
 
 from perfguard import thresholds
 from perfguard.judge.trend import Moment, Point, Series
+from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.stores.history.entry import FIRST_UNITS, canonical, machine_of, recorded_as, sha256
 from perfguard.stores.history.tables import FACTS, MEASUREMENTS, OUTCOMES, SERIES, WORKLOADS, text_of
-
-if TYPE_CHECKING:
-    from sqlalchemy import Column, Connection, Row
-
-    from perfguard.judge.verdict import Verdict
 
 #: The number of ids in one statement; SQLite takes 32 766 (999 before 3.32).
 _AT_ONCE = 900
@@ -48,20 +44,8 @@ class RecordedSeries:
         return canonical(recorded_as(verdict)) == canonical(self.recorded)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """A row of the table of series, with its numbers and the positions of their runs, the newest last."""
-
-    row: Row[Any]
-    values: list[tuple[int, float]]
-
-    @property
-    def first(self) -> int:
-        return self.values[0][0]
-
-    @property
-    def last(self) -> int:
-        return self.values[-1][0]
+#: A row of the table of series, with its numbers and the positions of their runs, the newest last.
+_Found = tuple[Row[Any], list[tuple[int, float]]]
 
 
 def recorded_series(
@@ -89,13 +73,14 @@ def recorded_series(
     for row in rows:
         if row.id in values:
             key = (row.name, row.metric, row.subject, row.machine)
-            alike.setdefault(key, []).append(_Found(row=row, values=values[row.id]))
+            alike.setdefault(key, []).append((row, values[row.id]))
     found = []
     for _, group in sorted(alike.items()):
-        going_on = [one for one in group if all(other.first <= one.last for other in group)]
-        ways = _ways([documents.get(one.row.fingerprint_id) or {} for one in going_on])
+        newest_start = max(numbers[0][0] for _, numbers in group)
+        going_on = [(row, numbers) for row, numbers in group if newest_start <= numbers[-1][0]]
+        ways = _ways([documents.get(row.fingerprint_id) or {} for row, _ in going_on])
         for one, way in zip(going_on, ways, strict=True):
-            found.append(_recorded(one, way, outcomes[one.row.workload_id], documents, list(moments.values())))
+            found.append(_recorded(one, way, outcomes[one[0].workload_id], documents, list(moments.values())))
     return tuple(found)
 
 
@@ -157,10 +142,10 @@ def _recorded(
     documents: dict[int, Any],
     moments: Sequence[Moment],
 ) -> RecordedSeries:
-    row = found.row
+    row, numbers = found
     metric = text_of(row.metric)
     measured = [(place, outcome) for place, outcome in outcomes if outcome.measurements]
-    later = [outcome for place, outcome in measured if place > found.last]
+    later = [outcome for place, outcome in measured if place > numbers[-1][0]]
     # A series is gone if a later run of the same kind lacks it; a kind that has not run for long is outdated.
     gone = any(
         outcome.fingerprint_id == row.fingerprint_id
@@ -174,7 +159,7 @@ def _recorded(
             subject=text_of(row.subject),
             unit=METRICS[metric].unit if metric in FIRST_UNITS else text_of(row.unit),
             machine=text_of(row.machine),
-            points=tuple(Point(value=value, moment=moments[place]) for place, value in found.values),
+            points=tuple(Point(value=value, moment=moments[place]) for place, value in numbers),
             current=not gone
             and len(later) < thresholds.TREND_STALE_RUNS
             and not _is_past([place for place, _ in outcomes], len(moments)),

@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, MetaData, String, Table, Text, TypeDecorator
-
-if TYPE_CHECKING:
-    from sqlalchemy import Dialect
-
-    _Decorator = TypeDecorator[Any]
-else:
-    _Decorator = TypeDecorator
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Dialect,
+    Double,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+)
 
 #: The newest migration; `database` refuses a later one.
 REVISION = "0001"
@@ -29,7 +34,7 @@ _UNSTORABLE = re.compile("[\\\\\x00\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\\\|\\u[0-9a-f]{4}")
 
 
-class AnyText(_Decorator):
+class AnyText(TypeDecorator[Any]):
     """Text that any database keeps: NUL (refused by PostgreSQL) and lone surrogates (not in UTF-8) are escaped."""
 
     impl = Text
@@ -44,7 +49,7 @@ class AnyText(_Decorator):
         return None if value is None else unescaped(text_of(value))
 
 
-class Instant(_Decorator):
+class Instant(TypeDecorator[Any]):
     """A time, stored as whole microseconds since 1970 in UTC."""
 
     impl = BigInteger
@@ -59,7 +64,7 @@ class Instant(_Decorator):
         return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
-class FiniteNumber(_Decorator):
+class FiniteNumber(TypeDecorator[Any]):
     """A finite number; raises `TypeError` for anything else, as `AnyText` does."""
 
     impl = Double

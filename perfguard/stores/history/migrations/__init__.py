@@ -7,13 +7,11 @@ change `tables`, write a revision in `versions`, and name it in `tables.REVISION
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from perfguard.errors import StoreError
 from perfguard.stores.history.tables import METADATA, VERSION_TABLE
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 _REVISIONS = Path(__file__).parent
 
