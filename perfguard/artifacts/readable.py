@@ -26,7 +26,7 @@ _SCHEMA = "readable"
 WORDS = frozenset(
     (
         *("category", "core", "counter", "device", "id_text", "input_shapes", "input_types", "kind"),
-        *("name", "odd_arguments", "phase", "shapes", "step_text", "text", "type"),
+        *("name", "odd_arguments", "operator", "phase", "shapes", "step_text", "text", "type"),
     )
 )
 _THREAD = "thread"

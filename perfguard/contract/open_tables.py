@@ -11,10 +11,12 @@ from perfguard.artifacts import table_definitions
 from perfguard.artifacts.document_rows import table_meanings
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import Readable, make_readable
+from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.tables import LARGE_BYTES, Batch, batch
 from perfguard.contract.inspection import Inspected, InspectionOptions, ReadCycle, Task, derive, read_cycle
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import tasks_of
+from perfguard.dialects.cycle import Artifact
 from perfguard.dialects.queries import all_definitions, definitions, named_texts
 from perfguard.documents import schema
 from perfguard.findings import is_invalid
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
     from perfguard.recording import Recording
 
-#: The artifacts that `derive` needs after their rows are in tables; all others are released.
+#: The artifacts whose content `derive` needs after their rows are in tables.
 _NEEDED = ("trace", "trace_view", "kernel_details")
 
 
@@ -71,10 +73,16 @@ def _read(task: Task, number: int, tables: Batch, progress: Progress) -> ReadCyc
     with ExitStack() as stack:
         read = read_cycle(task, number, tables, InspectionOptions(), stack, progress.report)
     if isinstance(read, ReadCycle):
-        # The artifacts of a thousand ranks would fill the memory.
-        kept = {slot: one for slot, one in read.cycle.artifacts.items() if slot in _NEEDED}
+        kept = {slot: one if slot in _NEEDED else _emptied(one) for slot, one in read.cycle.artifacts.items()}
         read.cycle = replace(read.cycle, artifacts=kept, files=tuple(kept.values()))
     return read
+
+
+def _emptied(artifact: Artifact) -> Artifact:
+    """Return an artifact whose content is empty, as that of a thousand ranks fills the memory; tables keep their names."""
+    content = artifact.content
+    tables = {name: replace(table, frame=table.frame.clear()) for name, table in content.tables.items()}
+    return replace(artifact, content=replace(content, table=None, document=NO_DOCUMENT, tables=tables))
 
 
 def meanings() -> dict[str, str]:

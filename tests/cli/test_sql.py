@@ -62,6 +62,15 @@ def test_all_ranks_are_asked_together(layout, tmp_path):
     assert counts == [{"rank": rank, "steps": 2} for rank in range(3)]
 
 
+@pytest.mark.parametrize("layout", ["ms-2.0", "ms-2.5+cpu"])
+def test_executions_that_files_list_are_a_table(layout, tmp_path):
+    generate(layout, seed=1, steps=3).write(tmp_path / "listed")
+    found = asked(tmp_path / "listed", "select sum(calls) as calls, count(operator) > 0 as named from listed")
+    sums = asked(tmp_path / "listed", "select sum(calls) as calls, true as named from listed_sums")
+    assert found == sums
+    assert int(found[0]["calls"]) > 0
+
+
 def test_recordings_in_a_directory_are_told_apart(copy_recording, tmp_path):
     for name in ("torch-mlp", "torch-repeat2"):
         copy_recording(name)
