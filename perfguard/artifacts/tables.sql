@@ -101,7 +101,7 @@ create table listed_steps (cycle integer, step integer, start_ns bigint, end_ns 
 -- The number of steps of each cycle whose executions are known; null where it is unknown.
 create table step_counts (cycle integer, steps bigint);
 
--- Lines of the profilers' own logs.
+-- Messages in the profilers' own logs: `row` is the number of the line.
 create table log_lines (cycle integer, file integer, row bigint, line varchar);
 
 -- Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested.

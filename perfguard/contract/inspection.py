@@ -357,9 +357,9 @@ def _list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Se
         numbers[one.path] = of_slot[one.slot.name]
         of_slot[one.slot.name] += 1
         if one.slot.format == "log":
-            lines = one.content.document
-            columns = {"file": np.full(len(lines), numbers[one.path]), "row": np.arange(1, len(lines) + 1)}
-            tables.add("log_lines", number, **columns, line=_texts(lines))
+            rows, lines = zip(*one.content.document, strict=True) if one.content.document else ((), ())
+            file = np.full(len(rows), numbers[one.path])
+            tables.add("log_lines", number, file=file, row=_integers(rows), line=np.array(lines, dtype=object))
     tables.add(
         "files",
         number,

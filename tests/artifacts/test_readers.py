@@ -456,11 +456,10 @@ def test_a_malformed_json_document_is_refused(raw):
         read("json", raw)
 
 
-@pytest.mark.parametrize(
-    ("raw", "lines"), [(b"", []), (b"a\nb\n", ["a", "b"]), (b"a\r\nb", ["a", "b"]), ("é".encode(), ["é"])]
-)
-def test_a_log_is_its_lines(raw, lines):
-    assert read("log", raw).document == lines
+@given(st.lists(st.sampled_from(["] ", "\n", "\r\n", "x", "]", " ", "é"])).map("".join))
+def test_a_log_is_its_messages_with_the_numbers_of_their_lines(text):
+    lines = enumerate(text.split("\n"), 1)
+    assert read("log", text).document == tuple((row, line.rstrip("\r")) for row, line in lines if "] " in line)
 
 
 def test_a_log_with_broken_utf8_is_named_with_its_line():

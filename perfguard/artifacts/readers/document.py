@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 _JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
 #: How much of a log is looked at.
 MAX_LOG_BYTES = 16 * 1024**2
+#: Each message is a line of at least 40 characters, so 16 MB have fewer.
+_MAX_LOG_MESSAGES = 500_000
 #: How large a document may be, and how many values it may have: each is a Python object, an empty object of 64 bytes.
 MAX_JSON_BYTES = 128 * 1024**2
 MAX_VALUES = 4_000_000
@@ -129,8 +132,19 @@ def _unique_among(outermost: frozenset[str]) -> Any:
 
 
 def read_log(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read a log as lines of text; of a very long one only the beginning."""
+    """Read the messages of a log, each with the number of its line; of a very long one only the beginning."""
     raw = read_start(path, MAX_LOG_BYTES)
     if len(raw) == MAX_LOG_BYTES:
         raw = raw[: raw.rfind(b"\n") + 1]  # not half a line, and not half a character
-    return Content(document=decode_text(raw).splitlines())
+    return Content(document=tuple(islice(_messages(decode_text(raw)), _MAX_LOG_MESSAGES)))
+
+
+def _messages(text: str) -> Iterator[tuple[int, str]]:
+    """Yield number and text of the lines that can be messages: `[time] [LEVEL] [file.py:line] message`."""
+    number, seen = 1, 0
+    while (at := text.find("] ", seen)) >= 0:
+        start = text.rfind("\n", seen, at) + 1 or seen
+        number += text.count("\n", seen, start)
+        end = text.find("\n", at)
+        seen = len(text) if end < 0 else end
+        yield number, text[start:seen].rstrip("\r")
