@@ -133,7 +133,8 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
             times, lasts = complete.times("ts"), complete.times("dur")
             known = np.flatnonzero(times.is_known & lasts.is_known)
             columns = dict.fromkeys(TABLES["spans"], np.full(len(known), NULL, np.int64)) | {
-                "row": complete.rows[known], "name": complete.names[known], "thread": complete.threads[known],
+                "row": complete.rows[known], "name": complete.names[known].astype(np.int64),
+                "thread": complete.threads[known].astype(np.int64),
                 "start_ns": times.ns[known], "duration_ns": lasts.ns[known],
             }  # fmt: skip
             tables.add("spans", 0, **{name: column for name, column in columns.items() if name != "cycle"})
@@ -176,11 +177,11 @@ def perfguard_table_metrics(path: Path, schema_name: str) -> dict[str, Any]:
         told = _streamed(path, schema_name, KernelRows(tables, 0))
         tables.hand_over()
         groups = tables.columns(
-            "select operator, number, sum(calls) as calls, sum(total_ns) as ns from kernel_sums group by all"
+            "select type, number, sum(calls) as calls, sum(total_ns) as ns from fill_kernel_sums group by all"
         )
     return {
         **told,
-        "operators": len(set(groups["operator"].tolist())),
+        "operators": len(set(groups["type"].tolist())),
         "calls": int(groups["calls"].sum()),
         "total_ns": int(groups["ns"].sum()),
         "steps": len(set(groups["number"].tolist())),
