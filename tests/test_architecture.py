@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 from perfguard.findings import Code
@@ -107,6 +109,12 @@ def test_a_framework_is_imported_in_functions_of_capture_and_integrations_only(p
     module = tree(path)
     assert roots(at_load(module)) & FRAMEWORKS == set()
     assert {"capture", "integrations"} & set(path.parts) or roots(imports(ast.walk(module))) & FRAMEWORKS == set()
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = grimp.build_graph("perfguard", exclude_type_checking_imports=False, cache_dir=None)
+    imported = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    graphlib.TopologicalSorter(imported).prepare()  # raises CycleError, which names a circle
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

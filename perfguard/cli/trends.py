@@ -17,8 +17,8 @@ from perfguard.measure import METRICS
 from perfguard.measure.measurement import label, rank_of
 from perfguard.reports import RunReport
 from perfguard.settings import Settings
-from perfguard.stores.history import NoHistoryError
 from perfguard.stores.history.entry import instant, rules_of
+from perfguard.stores.history.place import NoHistoryError
 
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History, Run

@@ -23,10 +23,11 @@ from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.trend import trend
 from perfguard.measure import METRICS
 from perfguard.reports.trend import trend_text
-from perfguard.stores.history import NoHistoryError, open_history
+from perfguard.stores.history import open_history
 from perfguard.stores.history.archive import History
 from perfguard.stores.history.exchange import csv_text, document_text
 from perfguard.stores.history.migrations import upgrade
+from perfguard.stores.history.place import NoHistoryError
 from perfguard.stores.history.tables import METADATA, REVISION, RUNS, VERSION_TABLE
 from tests.facts import names_the_next_command, unwritable_directory
 from tests.histories import entry

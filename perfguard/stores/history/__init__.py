@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.errors import UsageError
+from perfguard.stores.history.place import NoHistoryError, file_of
 
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 HISTORY_FILE = "perfguard-history.db"
 #: How long a writer waits for other writers.
 WAIT_S = 30.0
-
-
-class NoHistoryError(UsageError):
-    """Nothing has been added to this history yet."""
-
-    def __init__(self, shown: str) -> None:
-        super().__init__(
-            f"There is no history in {shown}; write a report with: pytest --perfguard --perfguard-report FILE, "
-            f"and add it with: perfguard history add FILE"
-        )
 
 
 def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float | None = None) -> History:
@@ -49,13 +40,3 @@ def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float
             "Run: pip install 'perfguard[history]'"
         ) from error
     return History(opened(place, root=root, writing=writing, wait_s=WAIT_S if wait_s is None else wait_s))
-
-
-def file_of(place: str, *, root: Path) -> Path:
-    """Return the file that `place`, which is not a URL, names. Raises `UsageError` for the home of an unknown user."""
-    try:
-        return root / Path(place).expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            f"{place} starts with the home directory of an unknown user. Name another file: --history FILE"
-        ) from error

@@ -24,8 +24,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from perfguard.errors import DamagedError, StoreError, UsageError, missing_package
-from perfguard.stores.history import NoHistoryError, file_of
 from perfguard.stores.history.migrations import newer, upgrade
+from perfguard.stores.history.place import NoHistoryError, file_of
 from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
 
 #: The advisory lock in PostgreSQL that every writer takes: "perfguar" as a number.
