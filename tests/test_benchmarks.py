@@ -19,10 +19,11 @@ from perfguard.artifacts.schema import RowSchema, row_schema
 from perfguard.cli import cli
 from perfguard.documents import schema
 from perfguard.testing import generate
+from tests.artifacts.reading import read_file
 from tests.benchmarks import history
 from tests.benchmarks.agreement import __main__ as agreement
 from tests.benchmarks.agreement.plants import ALL, PLANTS, TESTS
-from tests.benchmarks.reading import inputs, process, report, scaling, sources
+from tests.benchmarks.reading import inputs, jobs, process, report, scaling, sources
 
 RECORDING = Path(__file__).parent / "data/recordings/torch-mlp/profiler"
 MB = 10**6
@@ -147,7 +148,7 @@ def test_scaled_kernels(ascend_source: Path, tmp_path: Path, bad: bool) -> None:
         rows = list(csv.DictReader(file))
     assert written.rows == len(rows) == 7500
     rules = schema("artifacts/kernel_details.level1")
-    content = READERS["csv"](written.path, rules)
+    content = read_file("csv", written.path, rules)
     assert content.table is not None
     row = {**row_schema(rules), "required": [], "additionalProperties": True}
     assert len(RowSchema(row, rules).invalid_rows(content.table)) == written.bad == (7 if bad else 0)
@@ -156,6 +157,21 @@ def test_scaled_kernels(ascend_source: Path, tmp_path: Path, bad: bool) -> None:
     assert rows[: len(before)] == before
     keys = Counter((one["Step Id"], one["Task ID"], one["Stream ID"], one["Start Time(us)"]) for one in rows)
     assert max(keys.values()) == max(Counter((one["Task ID"], one["Start Time(us)"]) for one in before).values())
+
+
+def test_what_is_measured_runs_and_counts(torch_source: Path, ascend_source: Path) -> None:
+    kernels = ascend_source.with_name("kernel_details.csv")
+    trace = jobs.perfguard_trace(torch_source, "artifacts/torch_trace")
+    assert trace["rows"] == jobs.orjson_loads(torch_source)["rows"]
+    assert trace["operators"]
+    assert trace["steps"]
+    assert 0 < trace["self_ns"] <= trace["total_ns"]
+    with kernels.open(newline="", encoding="utf-8") as file:
+        rows = sum(1 for _ in csv.DictReader(file))
+    metrics = jobs.perfguard_table_metrics(kernels, "artifacts/kernel_details.level1")
+    assert jobs.perfguard_table(kernels, "artifacts/kernel_details.level1")["rows"] == metrics["rows"] == rows
+    assert metrics["calls"] == rows
+    assert metrics["total_ns"] > 0
 
 
 @pytest.mark.slow

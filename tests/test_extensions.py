@@ -211,7 +211,7 @@ def test_one_name_in_two_distributions_is_one_sentence(tmp_path, group, code):
 
 
 @pytest.mark.parametrize(
-    ("group", "name"), [("backends", "torch"), ("readers", "csv"), ("reporters", "json"), ("stores", "directory")]
+    ("group", "name"), [("backends", "torch"), ("readers", "json"), ("reporters", "json"), ("stores", "directory")]
 )
 def test_a_built_in_part_cannot_be_replaced(tmp_path, group, name):
     code = f"from perfguard.extensions import Registry; {USES[group]}"
@@ -370,7 +370,7 @@ def test_entry_points_are_not_looked_up_for_built_in_parts():
     code = (
         "from perfguard.artifacts.readers import READERS; from perfguard.capture import BACKENDS; "
         "from perfguard.reports import REPORTERS; from perfguard.stores import STORES; from perfguard.documents import schema; "
-        "READERS['csv'], REPORTERS['json'], STORES['directory'], 'torch' in BACKENDS, schema('baseline'); "
+        "READERS['log'], REPORTERS['json'], STORES['directory'], 'torch' in BACKENDS, schema('baseline'); "
         "from perfguard import extensions; print(extensions._entries.cache_info().misses)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from perfguard.artifacts.conditions import CONDITIONS, parts_of
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readers import OPAQUE, READERS
+from perfguard.artifacts.readers.csv_stream import FORMATS
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
@@ -204,7 +205,7 @@ SLOTS = [(layout.id, slot) for layout in layouts() for slot in layout.slots]
 
 @pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
 def test_a_slot_names_a_format_a_schema_and_a_code_that_exist(slot):
-    assert slot.format in READERS or slot.format == OPAQUE
+    assert slot.format in {*READERS, *FORMATS, OPAQUE}
     assert set(slot.schemas) <= {name_of(path) for path in ARTIFACTS}
     assert Code[slot.missing].family in "AC"
 
@@ -224,7 +225,7 @@ def test_an_artifacts_schema_is_used_by_a_slot(path):
     assert name_of(path) in {name for _, slot in SLOTS for name in slot.schemas}
 
 
-@pytest.mark.parametrize("format_", READERS)
+@pytest.mark.parametrize("format_", [*READERS, *FORMATS])
 def test_a_format_is_used_by_a_slot(format_):
     assert format_ in {slot.format for _, slot in SLOTS}
 

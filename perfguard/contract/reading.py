@@ -114,7 +114,7 @@ class _File:
 def _read(file: _File) -> tuple[Artifact | None, list[Finding]]:
     """Read one file and check it with the version of its schema that fits, or with the nearest one."""
     slot = file.found.slot
-    is_csv = slot.format == "csv"
+    is_csv = slot.format in csv_stream.FORMATS
     best: tuple[tuple[int, int], list[Finding]] | None = None
     for version, content, findings in _table_attempts(file) if is_csv else _attempts(file):
         if content is not None:
@@ -131,9 +131,8 @@ def _attempts(file: _File) -> Iterator[_Attempt]:
     for version in file.found.slot.schemas or (None,):
         content, findings = _read_version(file, version)
         if content is not None:
-            # A file that violates its schema is not in any table: columns may be missing, or not be numbers.
-            findings = [*file.short_rows(content.short_rows, len(content.short_rows))]
             if version is not None:
+                # A file that violates its schema is not in any table: columns may be missing, or not be numbers.
                 add_tables(file.tables, file.cycle, file.number, file.found, version, content)
             if content.table is not None and file.found.slot.format == TRACE:
                 # Its rows are in the tables.
@@ -147,7 +146,7 @@ def _table_attempts(file: _File) -> Iterator[_Attempt]:
     import polars as pl
 
     try:
-        header = csv_stream.read_header(file.found.path)
+        header = csv_stream.read_header(file.found.path, is_spaced=csv_stream.FORMATS[file.found.slot.format])
     except Unreadable as error:
         yield None, None, [file.unreadable(error)]
         return
@@ -186,7 +185,8 @@ def _stream_table(
             one.consume(block)
 
     columns = [name for name in empty.columns if any(one.reads(name) for one in rows)]
-    found = csv_stream.stream_csv(file.found.path, row, rules, columns, consume)
+    is_spaced = csv_stream.FORMATS[file.found.slot.format]
+    found = csv_stream.stream_csv(file.found.path, row, rules, columns, consume, is_spaced=is_spaced)
     errors, in_cells = (
         [(f"{file.place}:{line} {error.path}", error.message) for line, error in several]
         for several in (found.errors, found.documents)

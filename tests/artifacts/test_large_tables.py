@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.layout import layout_named
-from perfguard.artifacts.readers import Content, comma, csv_stream
+from perfguard.artifacts.readers import Content, csv_stream
 from perfguard.artifacts.readers.csv_stream import Rows, Streamed, read_header, stream_csv
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.survey import survey
@@ -27,6 +27,7 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.measure import measure
 from perfguard.recording import read_recording
 from perfguard.testing import generate
+from tests.artifacts.reading import read_by_csv_module
 from tests.conftest import CHECKOUT
 from tests.contract.test_damage import CASES, Case, Damage, cells, lines
 
@@ -204,7 +205,7 @@ def passed(path: Path, rules: dict, columns: tuple[str, ...] = ("a", "b", "c")) 
 
 def read_or_refused(path: Path, rules: dict) -> tuple[Content | None, Unreadable | None]:
     try:
-        return comma.read_csv(path, rules), None
+        return read_by_csv_module(path, rules), None
     except Unreadable as error:
         return None, error
 

@@ -17,8 +17,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from perfguard.artifacts.readers import READERS, Content, decode_text, read_bytes
+from perfguard.artifacts.readers.csv_stream import FORMATS
 from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.table import Cells, Unreadable, nanoseconds
+from tests.artifacts.reading import read_file
 
 EVENT = {"ph": {}, "name": {}, "ts": {}, "dur": {}, "args": {}}
 TRACE_SCHEMA = {"type": "array", "items": {"properties": EVENT}}
@@ -28,7 +30,7 @@ def read(form: str, raw: bytes | str, *, name: str = "file", schema: dict | None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(raw.encode() if isinstance(raw, str) else raw)
-        return READERS[form](path, schema or {})
+        return read_file(form, path, schema or {})
 
 
 def read_trace(raw: bytes | str, *, name: str = "trace.json") -> Content:
@@ -88,8 +90,8 @@ def test_a_csv_is_read_as_text_cells(text, table, lines):
         (b"a,b\n1,2,\n", ":2", "3 cells, the header 2"),
         (b"a\n1\nb,\n", ":3", "2 cells, the header 1"),
         (b"a,b\n1,2\n\n3,4\n", ":3", "0 cells, the header 2"),
-        (b"a,b\n1,\xff\n", ":2", "byte 6 (0xff) is not UTF-8"),
-        (b"\xff", ":1", "byte 0 (0xff) is not UTF-8"),
+        (b"a,b\n1,\xff\n", ":2", "byte 0xff is not UTF-8"),
+        (b"\xff\n", ":1", "byte 0xff is not UTF-8"),
         (b'a,b\n1,"2\n', ":2", "not CSV"),
         (b'a,b\n1,"2" 3\n', ":2", "not CSV"),
         (b"a,b\n1,2\n3,4", ":3", "cut off"),
@@ -491,13 +493,13 @@ def fifo(path: Path) -> None:
         pytest.param(lambda path: path.symlink_to("/dev/zero"), id="link to a device"),
     ],
 )
-@pytest.mark.parametrize("form", sorted(READERS))
+@pytest.mark.parametrize("form", sorted([*READERS, *FORMATS]))
 @pytest.mark.usefixtures("must_not_hang")
 def test_only_regular_files_are_opened(tmp_path, make, form):
     path = tmp_path / "x"
     make(path)
     with pytest.raises(Unreadable, match="not a regular file"):
-        READERS[form](path, TRACE_SCHEMA)
+        read_file(form, path, TRACE_SCHEMA)
 
 
 def test_a_file_above_the_limit_is_not_read(tmp_path):

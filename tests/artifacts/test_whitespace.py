@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.artifacts.layout import layouts
-from perfguard.artifacts.readers import READERS, Content
+from perfguard.artifacts.readers import Content
 from perfguard.artifacts.table import Unreadable
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
@@ -16,12 +16,13 @@ from perfguard.contract.conformity import content_findings
 from perfguard.contract.inspection import Contract
 from perfguard.documents import schema
 from perfguard.findings import Code, Severity
+from tests.artifacts.reading import read_file
 
 
 def read(form: str, text: str, place: Path, rules: dict | None = None) -> Content:
     path = place / "file"
     path.write_text(text, encoding="utf-8", newline="")
-    return READERS[form](path, rules or {})
+    return read_file(form, path, rules or {})
 
 
 def columns(content: Content) -> dict[str, list[str]]:
@@ -300,7 +301,7 @@ DOCUMENTED = [
 def findings(form: str, name: str, path: Path) -> list[str]:
     rules = schema(name)
     return [
-        f"{f.code.name} {f.place} {f.message}" for f in content_findings(READERS[form](path, rules), rules, path.name)
+        f"{f.code.name} {f.place} {f.message}" for f in content_findings(read_file(form, path, rules), rules, path.name)
     ]
 
 

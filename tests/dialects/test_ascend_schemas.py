@@ -12,10 +12,12 @@ import pytest
 
 from perfguard.artifacts.layout import layout_named
 from perfguard.artifacts.readers import OPAQUE, READERS
+from perfguard.artifacts.readers.csv_stream import FORMATS
 from perfguard.artifacts.survey import FoundCycle, survey
 from perfguard.artifacts.table import Unreadable
 from perfguard.contract.conformity import content_findings
 from perfguard.documents import schema
+from tests.artifacts.reading import read_file
 
 LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.5+cpu", "cluster")
 REAL = ("torch_npu-level1", "torch_npu-level1-db", "torch_npu-2023", "cluster_analysis_output")
@@ -27,7 +29,7 @@ def said(path: Path, format_: str, name: str | None) -> list[str]:
     """Return what reading and checking one file says, empty when it keeps its schema."""
     rules = schema(name) if name else {}
     try:
-        return [f"{f.place}: {f.message}" for f in content_findings(READERS[format_](path, rules), rules, path.name)]
+        return [f"{f.place}: {f.message}" for f in content_findings(read_file(format_, path, rules), rules, path.name)]
     except Unreadable as error:
         return [f"{path.name}{error.place}: {error.message}"]
 
@@ -335,7 +337,7 @@ def test_a_negative_duration_breaks_both(write):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_layout_names_formats_and_schemas_that_exist(layout):
     for slot in layout_named(layout).slots:
-        assert slot.format in READERS or slot.format == OPAQUE
+        assert slot.format in {*READERS, *FORMATS, OPAQUE}
         assert all(schema(name) for name in slot.schemas)
 
 

@@ -23,18 +23,16 @@ if TYPE_CHECKING:
 
     from perfguard.artifacts.readers.event_schema import EventSchema
 
-#: Files above this are not read whole; what would hold them is the streaming reader of a later version.
+#: Files above this are not read whole.
 MAX_BYTES = 2 * 1024**3
-
 
 #: How much larger than what is on the disk a file may be, unpacked or not: gzip shrinks a trace 13 to 20 times, so far
 #: beyond that it is a bomb or a hole.
 MAX_RATIO = 200
 #: How many columns a table, or how many different keys the events of a trace may have; real ones have up to 1 056.
 MAX_COLUMNS = 20_000
-#: How many cells a table may have that are Python texts before they are columns; and one whose cells never are.
-MAX_TEXT_CELLS = 4_000_000
-MAX_CELLS = 8_000_000
+#: How many cells a table may have that are Python texts before they are columns.
+MAX_CELLS = 4_000_000
 _SPARSE_FROM = 16 * 1024**2
 #: With more objects than this, a trace has at least so many bytes for each.
 _MANY_OBJECTS, _SHORTEST_EVENT = 10_000, 24
@@ -56,8 +54,6 @@ class Content:
     document: Any = NO_DOCUMENT
     #: Tables by name, of a format that holds many (a database).
     tables: Mapping[str, Table] = field(default_factory=dict)
-    #: Rows that were left out because cells are missing, as (line, message): only where the schema allows it.
-    short_rows: tuple[tuple[int, str], ...] = ()
     #: Of a trace that went by: where its events are in the document, and how many there were.
     events_path: str = "$"
     events: int = 0
@@ -134,15 +130,10 @@ def read_text(path: Path) -> str:
 def read_cells(path: Path) -> str:
     """Read the text of a table whole, as `read_text` does; raises `Unreadable` where it has too many cells to hold."""
     text = read_text(path)
-    refuse_many_cells(text, " \t,;", MAX_TEXT_CELLS)
+    cells = sum(map(text.count, " \t,;\n"))
+    if cells > MAX_CELLS:
+        raise Unreadable(f"it has about {cells} cells, more than the {MAX_CELLS} that are read whole")
     return text
-
-
-def refuse_many_cells(text: str, separators: str, most: int) -> None:
-    """Raise `Unreadable` for a table of more than `most` cells and blank lines."""
-    cells = text.count("\n") + sum(map(text.count, separators))
-    if cells > most:
-        raise Unreadable(f"it has about {cells} cells, more than the {most} that are read whole")
 
 
 def refuse_repeated_names(header: Sequence[str], place: str) -> None:
@@ -165,11 +156,10 @@ def refuse_short_events(objects: int, size: int) -> None:
         raise Unreadable(f"it has {objects} objects in {size} bytes: no event of a trace is that short")
 
 
+#: The readers of files that are read whole; CSV files are streamed, see `csv_stream`.
 READERS: Registry[Reader] = Registry(
     "readers",
     {
-        "csv": "perfguard.artifacts.readers.comma:read_csv",
-        "csv-spaced": "perfguard.artifacts.readers.whitespace:read_spaced_csv",
         "whitespace": "perfguard.artifacts.readers.whitespace:read_whitespace",
         "gpu-op-timestamps": "perfguard.artifacts.readers.semicolon:read_gpu_timestamps",
         "gpu-activity-timestamps": "perfguard.artifacts.readers.semicolon:read_activity_timestamps",

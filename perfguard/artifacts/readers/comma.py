@@ -1,52 +1,15 @@
-"""Comma separated tables: with a header line, or with a key and its values in each line."""
+"""Comma separated text: its rows and its header, and files with a key and its values in each line."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from perfguard.artifacts.readers import (
-    MAX_BYTES,
-    MAX_CELLS,
-    MAX_COLUMNS,
-    Content,
-    read_cells,
-    read_text,
-    refuse_many_cells,
-    refuse_repeated_names,
-)
-from perfguard.artifacts.schema import SHOWN_VIOLATIONS
-from perfguard.artifacts.table import Cells, Table, Unreadable, json_value, number_of
-
-if TYPE_CHECKING:
-    import polars as pl
-
-#: How many rows become columns together.
-_BLOCK_ROWS = 8_192
-
-
-def read_csv(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read a CSV file with a header; every cell stays text, an empty cell is the empty text.
-
-    Raises `Unreadable` for an empty file, broken UTF-8, a file cut off in its last line, a repeated column, or a row whose
-    number of cells is not the header's (the place names its line). Where the schema says `x-short-rows`, rows that lack
-    cells are left out and told instead.
-    """
-    text = read_text(path)
-    refuse_many_cells(text, ",", MAX_CELLS)
-    header, _ = header_of(text)
-    # polars and the csv module differ on quotes, lone carriage returns and single columns; the csv module decides there.
-    plain = '"' not in text and "\r" not in text.replace("\r\n", "\n") and len(header) > 1
-    # polars fills up short rows, blank ones as well.
-    plain = plain and text.count(",") == text.count("\n") * (len(header) - 1)
-    short: list[tuple[int, str]] | None = [] if "x-short-rows" in schema else None
-    frame, lines = (
-        _frame_of_any(text, header, short) if short is not None or not plain else (_frame_of_plain(text, header), None)
-    )
-    return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=lines), short_rows=tuple(short or ()))
+from perfguard.artifacts.readers import MAX_BYTES, MAX_COLUMNS, Content, read_cells, refuse_repeated_names
+from perfguard.artifacts.table import Unreadable, json_value, number_of
 
 
 def header_of(text: str) -> tuple[list[str], int]:
@@ -61,58 +24,6 @@ def header_of(text: str) -> tuple[list[str], int]:
         raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", ":1")
     refuse_repeated_names(header, ":1")
     return header, end
-
-
-def _frame_of_plain(text: str, header: list[str]) -> pl.DataFrame:
-    import polars as pl
-
-    try:
-        frame = pl.read_csv(io.BytesIO(text.encode()), infer_schema=False)
-    except pl.exceptions.PolarsError:
-        # A row is too long: the other way words it, and reads whatever only polars refused.
-        return _frame_of_any(text, header)[0]
-    # polars pads a short row with nulls; only a row without its last cell can be one, so only those are looked at.
-    if frame[frame.columns[-1]].null_count():
-        return _frame_of_any(text, header)[0]
-    return frame.fill_null("")
-
-
-def _frame_of_any(
-    text: str, header: list[str], short: list[tuple[int, str]] | None = None
-) -> tuple[pl.DataFrame, tuple[int, ...]]:
-    """Read with the csv module, which knows the line of every row. Rows that lack cells are put into `short`, if given."""
-    parsed = rows_of(text)
-    _, line = next(parsed)
-    return frame_of_rows(parsed, header, line, short)
-
-
-def frame_of_rows(
-    parsed: Iterable[tuple[list[str], int]], header: Sequence[str], line: int, short: list[tuple[int, str]] | None
-) -> tuple[pl.DataFrame, tuple[int, ...]]:
-    """Return rows as text cells, with the number of the line each begins in. They come behind `line` lines.
-
-    Rows that lack cells are put into `short`, if given; else they are `Unreadable`, as rows with too many are.
-    """
-    import polars as pl
-
-    schema = dict.fromkeys(header, pl.String)
-    rows: list[list[str]] = []
-    frames, lines = [pl.DataFrame(schema=schema)], []
-    for row, end in parsed:
-        if len(row) == len(header):
-            rows.append(row)
-            lines.append(line + 1)
-            if len(rows) == _BLOCK_ROWS:
-                frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
-                rows = []
-        elif short is None or len(row) > len(header):
-            raise Unreadable(wrong_length(row, header), f":{line + 1}")
-        else:
-            # The others are only counted.
-            short.append((line + 1, wrong_length(row, header)) if len(short) < SHOWN_VIOLATIONS else short[-1])
-        line = end
-    frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
-    return pl.concat(frames, rechunk=True), tuple(lines)
 
 
 def wrong_length(row: Sequence[str], header: Sequence[str]) -> str:

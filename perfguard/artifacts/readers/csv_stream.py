@@ -2,7 +2,7 @@
 
 A block ends at a line end and is split into lines. A line that matches the `grammar` of the schema is valid; `RowSchema`
 validates the other lines. If a line is not a row (a line break inside quotation marks, a lone carriage return), or the table is
-small, the csv module reads the block, as `comma` does. So the verdict is that of a table read as a whole.
+small, the csv module reads the block. So the verdict is that of a table read as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.grammar import REGULAR_LINE, Grammar, grammar_of, line_of
-from perfguard.artifacts.readers import open_file
+from perfguard.artifacts.readers import open_file, refuse_repeated_names
 from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowError, RowSchema, documents_in_cells
 from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds, quantity
@@ -24,6 +24,9 @@ from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanose
 if TYPE_CHECKING:
     import polars as pl
 
+#: By format of a CSV file: whether its cells, also of the header, may have blanks around them, which are taken off.
+FORMATS = {"csv": False, "csv-spaced": True}
+_BLANKS = " \t"
 #: How much is read at a time. Larger blocks leave the processor's caches, smaller ones cost more calls.
 BLOCK_BYTES = 4 * 1024**2
 #: To make a grammar takes longer than to parse this much without one.
@@ -88,9 +91,9 @@ class Streamed:
     unreadable: Unreadable | None = None
 
 
-def read_header(path: Path) -> tuple[str, ...]:
-    """Return the names of the columns; raises `Unreadable` as `comma.read_csv` does."""
-    source = _Source(path)
+def read_header(path: Path, *, is_spaced: bool = False) -> tuple[str, ...]:
+    """Return the names of the columns. Raises `Unreadable` for an empty or cut off file, and for what is no header."""
+    source = _Source(path, is_spaced=is_spaced)
     try:
         return source.header()[0]
     finally:
@@ -103,6 +106,8 @@ def stream_csv(
     rules: Mapping[str, Any],
     columns: Sequence[str],
     consume: Callable[[Rows], None],
+    *,
+    is_spaced: bool = False,
 ) -> Streamed:
     """Validate every row of a table with the row schema `schema` of the document `rules`, and show them to `consume`.
 
@@ -111,7 +116,7 @@ def stream_csv(
     """
     found = Streamed()
     try:
-        source = _Source(path)
+        source = _Source(path, is_spaced=is_spaced)
     except Unreadable as error:
         found.unreadable = error
         return found
@@ -131,8 +136,9 @@ def stream_csv(
 class _Source:
     """The bytes of one file, as far as it reached when it was opened."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_spaced: bool) -> None:
         self.file = open_file(path)
+        self.is_spaced = is_spaced
         self._status = os.fstat(self.file.fileno())
         self._left = self._status.st_size
 
@@ -150,6 +156,9 @@ class _Source:
         ends = [match.end() for match in islice(_LINE_BREAK.finditer(block), lines)]
         if len(ends) < lines:
             _refuse_cut(block, 0)
+        if self.is_spaced:
+            header = [name.strip(_BLANKS) for name in header]
+            refuse_repeated_names(header, ":1")
         return tuple(header), block[ends[-1] :], lines
 
     def take(self, line: int) -> bytes:
@@ -233,7 +242,8 @@ class _Pass:
         """
         if not block:
             return line, b""
-        if self._grammar is None and len(block) >= GRAMMAR_FROM:
+        # The grammar is that of cells without blanks around them.
+        if self._grammar is None and len(block) >= GRAMMAR_FROM and not source.is_spaced:
             self._grammar = grammar_of(self._header, self._rules)
         lines = self._lines(block, line, source) if self._grammar is not None and len(self._header) > 1 else None
         if lines is None or self._grammar is None or not self._regular_block(self._grammar, block, lines, line):
@@ -359,7 +369,8 @@ class _Pass:
                 begins = end
         except Unreadable as error:
             unreadable = error
-        self._rows(pl.DataFrame(kept, schema=dict.fromkeys(self._header, pl.String), orient="row"), lines)
+        frame = pl.DataFrame(kept, schema=dict.fromkeys(self._header, pl.String), orient="row")
+        self._rows(frame.with_columns(pl.all().str.strip_chars(_BLANKS)) if source.is_spaced else frame, lines)
         if unreadable is None:
             return begins, b""
         if not unreadable.message.endswith(_NO_END) or source.is_at_end():

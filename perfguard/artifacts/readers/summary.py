@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from perfguard.artifacts.readers import MAX_COLUMNS, MAX_TEXT_CELLS, Content, open_file
+from perfguard.artifacts.readers import MAX_CELLS, MAX_COLUMNS, Content, open_file
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 #: Field numbers of what an event can hold, apart from `summary`: one of these, or none.
@@ -125,8 +125,8 @@ class _Tags:
     def count(self, values: int) -> None:
         """Raise `Unreadable` where there are more values than can be held."""
         self._values += values
-        if self._values > MAX_TEXT_CELLS:
-            raise Unreadable(f"there are more than the {MAX_TEXT_CELLS} values that are read")
+        if self._values > MAX_CELLS:
+            raise Unreadable(f"there are more than the {MAX_CELLS} values that are read")
 
     def written(self, tag: str | bytes) -> str:
         """Return a tag in which a `|` is written as URLs do."""

@@ -1,4 +1,4 @@
-"""Tables of MindSpore 1.x to 2.4 that are separated by blanks, or by a comma and a blank.
+"""Tables of MindSpore 1.x to 2.4 that are separated by blanks.
 
 Source: MindSpore 2.0 source: common/util.py (fwrite_format), optime_parser.py, hwts_log_parser.py, aicpu_data_parser.py,
 flops_parser.py; read on real output of 1.x (mindinsight test data).
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.artifacts.readers import MAX_COLUMNS, Content, read_cells, refuse_repeated_names, text_table
-from perfguard.artifacts.readers.comma import read_csv
 from perfguard.artifacts.schema import is_table, row_schema
-from perfguard.artifacts.table import Cells, Table, Unreadable, number_of
+from perfguard.artifacts.table import Table, Unreadable, number_of
 
 #: `====op compute time====` above a table, `-----  -----` below its header.
 _TITLE = "===="
@@ -23,21 +22,6 @@ _RULER = re.compile(r"-+(?:[ \t]+-+)*")
 _WORD = re.compile(r"\S+")
 #: `Detail:` between two tables.
 _HEADING = re.compile(r"[A-Za-z]+:")
-
-
-def read_spaced_csv(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read a CSV file whose cells (also of the header) may have blanks around them; they are taken off.
-
-    Raises `Unreadable` for what is no CSV, and where two columns differ in blanks only.
-    """
-    content = read_csv(path, schema)
-    assert content.table is not None
-    names = [name.strip(" \t") for name in content.frame.columns]
-    refuse_repeated_names(names, ":1")
-    frame = content.frame
-    stripped = frame.with_columns(frame[name].str.strip_chars(" \t") for name in frame.columns)
-    stripped.columns = names
-    return Content(table=Table(frame=stripped, cells=Cells.TEXT, lines=content.table.lines))
 
 
 def read_whitespace(path: Path, schema: Mapping[str, Any]) -> Content:
