@@ -98,7 +98,9 @@ def view(directory: Path, output: Path | None, opens: bool) -> None:
 
 def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
     """Return the first timeline of a recording, and its bytes where they fit into a page."""
-    from perfguard.artifacts.timelines import timelines_in, trace_bytes
+    from perfguard.artifacts.readers.source import read_plain
+    from perfguard.artifacts.table import Unreadable
+    from perfguard.artifacts.timelines import timelines_in
     from perfguard.recording import read_recording
 
     assert verdict.recording is not None
@@ -106,7 +108,7 @@ def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
     if not found:
         return None, None
     try:
-        return found[0], trace_bytes(found[0], most_bytes=_MOST_TRACE_BYTES)
-    except OSError:
+        return found[0], read_plain(found[0], most_bytes=_MOST_TRACE_BYTES)
+    except (OSError, Unreadable):
         # It is damaged, and the page says so among its findings.
         return None, None

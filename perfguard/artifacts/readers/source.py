@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zlib
 from collections.abc import Callable
@@ -11,6 +12,19 @@ from typing import IO, Any
 
 from perfguard.artifacts.readers import MAX_RATIO, open_file
 from perfguard.artifacts.table import Unreadable
+
+_BLOCK_BYTES = 1024**2
+
+
+def read_plain(path: Path, *, most_bytes: int) -> bytes | None:
+    """Read a file whole, unpacked; None if it has more than so many bytes. Raises `Unreadable` as a `Source` does."""
+    found, block = io.BytesIO(), memoryview(bytearray(_BLOCK_BYTES))
+    with Source.open(path) as source:
+        while count := source.read_into(block):
+            if source.position > most_bytes:
+                return None
+            found.write(block[:count])
+    return found.getvalue()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -5,16 +5,15 @@ Source: "Trace Event Format" (Chromium project); what MindSpore and torch write 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.readers import MAX_BYTES, MAX_RATIO, Content, read_bytes, refuse_short_events
+from perfguard.artifacts.readers import MAX_BYTES, Content, refuse_short_events
 from perfguard.artifacts.readers.document import UNREPEATED, malformed, refuse_repeated_keys
+from perfguard.artifacts.readers.source import Source, read_plain
 from perfguard.artifacts.schema import MAX_KEYS, object_columns, row_schema
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
@@ -34,7 +33,9 @@ def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
     """
     import msgspec
 
-    raw = _plain_bytes(path)
+    raw = read_plain(path, most_bytes=MAX_BYTES)
+    if raw is None:
+        raise Unreadable(f"it has more than the {MAX_BYTES} bytes that are read whole")
     try:
         if raw.lstrip()[:1] == b"[":
             return Content(table=_table(raw, row_schema(schema), "$"), document={})
@@ -78,7 +79,6 @@ def stream_trace(
     from perfguard.artifacts.readers.chunks import Chunks
     from perfguard.artifacts.readers.decoder import EventDecoder
     from perfguard.artifacts.readers.event_schema import TIMES
-    from perfguard.artifacts.readers.source import Source
 
     decoder = EventDecoder(schema)
     document: dict[str, Any] = {}
@@ -110,21 +110,6 @@ def stream_trace(
         digest=b"".join(digest.digest() for digest in digests.values()),
         unreadable=broken,
     )
-
-
-def _plain_bytes(path: Path) -> bytes:
-    raw = read_bytes(path)
-    if path.suffix != ".gz":
-        return raw
-    limit = min(MAX_BYTES, max(len(raw) * MAX_RATIO, 1024 * 1024))
-    try:
-        with gzip.open(path) as file:
-            plain = file.read(limit + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"it is not whole gzip: {error}") from error
-    if len(plain) > limit:
-        raise Unreadable(f"it unpacks to more than {limit} bytes ({MAX_RATIO} times its size at most)")
-    return plain
 
 
 def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
