@@ -61,7 +61,7 @@ class Partner:
         #: By column of words: the number here of each of its numbers.
         self._numbers: dict[str, Any] = {}
         schema = decoder.schema
-        self._tell((schema.row, schema.root, {key: sorted(wanted) for key, wanted in schema.wanted.items()}))
+        self._tell((schema.row, schema.root, {ph: sorted(keys) for ph, keys in schema.extra.items()}))
 
     def takes(self, length: int) -> bool:
         """Whether a text of so many bytes can be set aside for it."""
@@ -79,7 +79,7 @@ class Partner:
         copy = memoryview(self._memory)[slot * SLOT_BYTES : slot * SLOT_BYTES + len(text)]
         copy[:] = text
         if len(self._there) < _AT_ONCE:
-            asked = frozenset(self._decoder.vocabulary.asked)
+            asked = frozenset(self._decoder.vocabulary.requested)
             self._tell((slot, len(text), asked - self._told))
             self._told = asked
             self._there.add(slot)
@@ -151,8 +151,8 @@ class Partner:
 
 def decode_for_another(memory: mmap.mmap, jobs: IO[bytes], replies: int) -> None:
     """Decode what the process at the other end asks for, until it asks no more."""
-    row, root, wanted = pickle.load(jobs)
-    decoder = EventDecoder(compiled(row, root, wanted))
+    row, root, extra = pickle.load(jobs)
+    decoder = EventDecoder(compiled(row, root, extra))
     sent: dict[str, int] = {}
     asked: set[ColumnName] = set()
     os.write(replies, _REPLY.pack(_READY, 0))
@@ -178,7 +178,7 @@ def _columns(decoder: EventDecoder, text: memoryview, asked: set[ColumnName], se
     if not decoder.was_proven:
         return None
     # Those of all events first: others are taken from them.
-    columns = {one: _made(events.chosen_by(one.path), one) for one in sorted(asked, key=ColumnName.place)}
+    columns = {one: _made(events.selected(one.path), one) for one in sorted(asked, key=ColumnName.sort_key)}
     used = {str(one.key) for one in asked if one.kind == "number"}
     words = {column: decoder.vocabulary.words(column).since(sent.get(column, 0)) for column in used}
     found = pickle.dumps((events.kinds, columns, words), protocol=5)
