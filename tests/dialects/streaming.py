@@ -82,7 +82,7 @@ class InAThread:
         (jobs, told), (said, replies) = os.pipe(), os.pipe()
         source = self._stack.enter_context(os.fdopen(jobs, "rb"))
         given = (second_process.mapped(memory), source, replies)
-        work = threading.Thread(target=partner.decode_for_another, args=given, daemon=True)
+        work = threading.Thread(target=partner.serve, args=given, daemon=True)
         for end in (said, replies):
             self._stack.callback(os.close, end)
         self._stack.callback(work.join)
