@@ -233,7 +233,7 @@ class Chunks:
             refuse_repeated_keys(text, around)
             return {key: msgspec.json.decode(value) for key, value in around.items() if key != "traceEvents"}
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise malformed("it is not a JSON trace: what stands around its events", text, error) from error
+            raise malformed("it is not a JSON trace: the document around its events", text, error) from error
 
     # -- the array -----------------------------------------------------------------------------------------------
 
