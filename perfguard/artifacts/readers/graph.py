@@ -119,7 +119,5 @@ def _text(path: Path) -> str:
     if not text.strip():
         raise Unreadable("it is empty")
     if "\0" in text:
-        raise Unreadable(
-            "it has a null byte, so it is not text", f":{text[: text.index(chr(0))].count(chr(10)) + 1}"
-        )
+        raise Unreadable("it has a null byte, so it is not text", f":{text[: text.index(chr(0))].count(chr(10)) + 1}")
     return text

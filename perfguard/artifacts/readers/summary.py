@@ -36,7 +36,7 @@ _BLOCK_ROWS = 8_192
 def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a summary file (`..._MS`) or a lineage file (`..._lineage`): one row for each record.
 
-    Columns: kind, step (blank if the record has none), wall_time [s], version, tags, kinds and scalars (an entry for each value,
+    Columns: kind, step (blank if the record has none), wall_time [s], version, tags, kinds and scalars (one entry per value,
     separated by `|`; a `|` or `%` in a tag is percent-encoded, and only scalars have a number), offset [bytes]. The line of a
     row is the number of its record, from 1. Raises `Unreadable` with the record and its byte for an empty file, a record that
     is cut off, a wrong checksum, and an event that is not valid protobuf.
