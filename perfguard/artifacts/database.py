@@ -1,9 +1,9 @@
 """Database: DuckDB closed to everything outside, with bounded memory, spilling to the disk.
 
 A process connects once, and empties its tables instead of creating them anew. For small tables, planning a query takes longer
-than running it, and the optimiser of duckdb 2.0 plans a prepared query anew each time. So there are two connections to the same
+than running it, and the optimiser of duckdb 2.0 plans a prepared query each time. So there are two connections to the same
 tables: `quick` (prepared, without optimiser) for few rows, and `thorough` for many. Rows are inserted through arrays that are
-registered once: registering others makes DuckDB forget its prepared statements.
+registered once: registering others makes DuckDB drop its prepared statements.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _as_os_error() -> Iterator[None]:
 
 
 class _Inlet:
-    """Rows of one table that wait to be inserted. DuckDB knows it by a name, and reads it as a stream of Arrow blocks."""
+    """Rows of one table that wait to be inserted. DuckDB has it under a name, and reads it as a stream of Arrow blocks."""
 
     def __init__(self, table: str, columns: Mapping[str, str], connection: duckdb.DuckDBPyConnection) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""Grammar: the lines of a CSV file that certainly are valid rows, as one regular expression made from the row schema.
+"""Grammar: a regular expression for the lines of a CSV file that certainly are valid rows, compiled from the row schema.
 
 A line that matches is valid: the csv module splits it into as many cells as the header has, and jsonschema accepts each.
 `RowSchema` validates the other lines. So the expression may allow less than the schema does (no exponents, no numbers near
@@ -16,7 +16,7 @@ from typing import Any
 from perfguard.artifacts.schema import RowSchema, as_set, column_schemas, is_annotation
 from perfguard.artifacts.table import Cells, Table
 
-#: Any cell that the csv module and polars read alike: without quotation marks, or all of it inside them.
+#: Any cell that the csv module and polars read alike: without quotation marks, or entirely inside them.
 ANY_CELL = r'(?:[^,"\r\n\x00]*|"(?:[^"\r\n\x00]|"")*")'
 _SOME_CELL = r'(?:[^,"\r\n\x00]+|"(?:[^"\r\n\x00]|"")+")'
 #: A cell that is certainly not a number.
@@ -31,7 +31,7 @@ _WORDS_ONLY = re.compile(r"^\^(?:\(([\w /.:-]+(?:\|[\w /.:-]+)*)\)|([\w /:-]+))\
 #: Patterns of characters and sets of characters without a separator, anchored at both ends.
 _SET = r"\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|0-9|[A-Za-z0-9_+/:])+\]"
 _PLAIN_PATTERN = re.compile(rf"^\^((?:{_SET}|[\w /:-]|\\[(){{}}\[\].]|[()*+?])+)\$$", re.ASCII)
-#: Longer numbers are left out: up to here a float64 holds a digit and zeros behind it exactly.
+#: Longer numbers are left out: up to this length a float64 represents one digit and zeros after it exactly.
 _MOST_DIGITS = 22
 
 
@@ -47,7 +47,7 @@ class Grammar:
     is_open: bool
 
 
-#: A line that is a whole row, and that polars splits as the csv module does, whatever is in its cells.
+#: A line that is a complete row, and that polars splits as the csv module does, with any cells.
 REGULAR_LINE = f"^{ANY_CELL}(?:,{ANY_CELL})*$"
 
 
