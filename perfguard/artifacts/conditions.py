@@ -198,7 +198,7 @@ def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> It
             yield (name if value else f"no-{name}"), known[name]
 
 
-def as_expectation(expression: str) -> str:
+def shown(expression: str) -> str:
     """Return `graph & !sink` in the syntax of `--expect`: graph, no-sink."""
     return ", ".join(name if is_on else f"no-{name}" for name, is_on in parts_of(expression))
 

@@ -53,12 +53,11 @@ class Parent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCycle:
-    """The files of one rank and one schedule cycle, known by their names only."""
+    """The files of one rank and one schedule cycle, by their names only; those that match no slot are `unmatched`."""
 
     layout: Layout
     place: Path
     files: tuple[FoundFile, ...]
-    #: Paths that match no slot, relative to `place`.
     unmatched: tuple[str, ...] = ()
     #: Why the layout was recognised, in words.
     because: str = ""

@@ -10,11 +10,11 @@ from typing import Any
 from perfguard.artifacts.conditions import (
     Expectation,
     Known,
-    as_expectation,
     contradicted,
     evaluate,
     known_conditions,
     parts_of,
+    shown,
     undecided,
 )
 from perfguard.artifacts.layout import Slot
@@ -72,9 +72,7 @@ def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], n
         if need is None and slot.name not in filled:
             unknown[", ".join(undecided(slot.required, known))].append(path)
         elif need == "always" and slot.name not in filled:
-            when = (
-                "" if slot.required == "always" else f" where {as_expectation(slot.required)} ({_reasons(slot, known)})"
-            )
+            when = "" if slot.required == "always" else f" where {shown(slot.required)} ({_reasons(slot, known)})"
             yield Finding(
                 code=Code[slot.missing],
                 place=relative(found.place / path, root),
@@ -85,7 +83,7 @@ def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], n
             yield Finding(
                 code=Code.A106,
                 place=relative(there.path, root),
-                message=f"layout {found.layout.id} has it only where {as_expectation(slot.required)} ({_reasons(slot, known)})",
+                message=f"layout {found.layout.id} has it only where {shown(slot.required)} ({_reasons(slot, known)})",
             )
     for names, paths in unknown.items():
         notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")

@@ -15,12 +15,12 @@ from perfguard.artifacts.conditions import (
     CONDITIONS,
     Expectation,
     Known,
-    as_expectation,
     contradicted,
     evaluate,
     expectation,
     known_conditions,
     parts_of,
+    shown,
     undecided,
 )
 from perfguard.artifacts.layout import Layout, Slot, layouts
@@ -345,4 +345,4 @@ def test_what_was_said_contradicts_and_what_is_missing_does_not(name, value, tol
 
 
 def test_an_expression_is_worded_as_it_is_expected():
-    assert as_expectation("graph & !sink") == "graph, no-sink"
+    assert shown("graph & !sink") == "graph, no-sink"
