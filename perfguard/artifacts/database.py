@@ -62,7 +62,7 @@ def _as_os_error() -> Iterator[None]:
         raise OSError(errno.ENOSPC, what) from error
 
 
-class _Inlet:
+class _WaitingRows:
     """Rows of one table that wait to be inserted. DuckDB has it under a name, and reads it as a stream of Arrow blocks."""
 
     def __init__(self, table: str, columns: Mapping[str, str], connection: duckdb.DuckDBPyConnection) -> None:
@@ -150,7 +150,7 @@ class Database:
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
-        self.waiting: dict[str, _Inlet] = {}
+        self.waiting: dict[str, _WaitingRows] = {}
         self._views: set[str] = set()
         _lock(self.quick)
         self._prepared: dict[str, str] = {}
@@ -164,7 +164,7 @@ class Database:
             if name not in self.waiting:
                 described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
                 self.quick.execute(f"create table {name} ({described})")
-                self.waiting[name] = _Inlet(name, columns, self.quick)
+                self.waiting[name] = _WaitingRows(name, columns, self.quick)
         for name, statements in definitions.views.items():
             if statements not in self._views:
                 try:

@@ -167,15 +167,15 @@ def _numbers(least: float | None, most: float | None, *, is_whole: bool) -> Iter
     """Yield expressions of numbers between two bounds; those near a bound are left out, except the bound itself."""
     if (least is not None and least > 1) or (most is not None and most < 1):
         return
-    behind = _BLANKS if is_whole else _FRACTION + _BLANKS
+    ending = _BLANKS if is_whole else _FRACTION + _BLANKS
     zero = ["0"] if least is None or least <= 0 else []
     any_number = f"[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}"
     if least is None:
-        yield f"-(?:0|{any_number}){behind}"
+        yield f"-(?:0|{any_number}){ending}"
     elif least <= -1:
         yield f"-{-int(least)}{_BLANKS}"
     if most is None or most >= 10**_MOST_DIGITS:
-        yield f"(?:{'|'.join([*zero, any_number])}){behind}"
+        yield f"(?:{'|'.join([*zero, any_number])}){ending}"
         return
     digits = str(int(most))
     below = zero
@@ -184,5 +184,5 @@ def _numbers(least: float | None, most: float | None, *, is_whole: bool) -> Iter
     if digits[0] > "1":
         below.append(f"[1-{int(digits[0]) - 1}][0-9]{{{len(digits) - 1}}}")
     if below:
-        yield f"(?:{'|'.join(below)}){behind}"
+        yield f"(?:{'|'.join(below)}){ending}"
     yield f"{digits}{_BLANKS}"

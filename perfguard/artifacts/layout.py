@@ -53,7 +53,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognition:
-    """One way to recognise a layout: everything given here must hold.
+    """One way to recognise a layout: all given conditions must be true.
 
     `name` is searched in the own name of the directory (or file), `path` in its whole path; some path below must match one
     of `contains`; every text of `texts` (glob -> regex) must be in the head of some file; nothing may match `lacks`.
@@ -72,7 +72,7 @@ class Layout:
 
     `cycle` is the form of a cycle: a directory, a file, or "parent": a directory that only gives the rank (and the
     window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks; with `nests`, cycles
-    of other layouts may lie below one of this.
+    of other layouts may be below one of this.
     """
 
     id: str

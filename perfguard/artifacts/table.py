@@ -157,7 +157,7 @@ def _moved_point(column: pl.Series, decimals: int) -> tuple[pl.Series, pl.Series
     """Return decimals without their point, and of which texts they are the nanoseconds for certain."""
     import polars as pl
 
-    # No digit is behind the nanoseconds.
+    # No digit follows the nanoseconds.
     fraction = rf"(\.[0-9]{{1,{decimals}}})?" if decimals else ""
     is_plain = column.str.contains(rf"^-?[0-9]{{1,16}}{fraction}$" if decimals else "^-?[0-9]{1,19}$")
     # They come as an Int128.

@@ -332,7 +332,7 @@ def _refuse_broken_characters(view: memoryview) -> None:
 
 
 def meaning(error: Exception) -> Exception:
-    """Return the exception that a decoder's error about a chunk stands for."""
+    """Return the exception for a decoder's error in a chunk."""
     text = str(error)
     if isinstance(error, RecursionError):
         return Broken("it is nested too deeply to be read", None)

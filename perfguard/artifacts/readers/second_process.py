@@ -65,7 +65,7 @@ def _usable_cpus() -> int:
 
 
 class Second:
-    """A second process: started ahead for the next large trace, and anew for each one after it."""
+    """A second process: started ahead for the first large trace, and again for each later one."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = tuple(modules)
@@ -82,7 +82,7 @@ class Second:
         self._stack.close()
 
     def beside(self, path: Path, decoder: EventDecoder) -> Partner | None:
-        """Return the partner of `decoder`, which has a process of its own for each trace.
+        """Return the partner of `decoder`, with a new process for each trace.
 
         None for a small trace, and if no process can be started.
         """
