@@ -115,7 +115,7 @@ def _added_layouts(taken: set[str]) -> Iterator[Layout]:
             plain = shipped_json(path, "a layout")
             if broken := violations(plain, "layout"):
                 raise UsageError(
-                    f"{path} is no layout: {broken[0]}. Correct it, or uninstall the package it came with."
+                    f"{path} is not a layout: {broken[0]}. Correct it, or uninstall the package it came with."
                 )
             if plain["id"] in taken:
                 raise UsageError(f"{path} has the id of another layout, {plain['id']!r}; rename it.")

@@ -411,7 +411,7 @@ class Chunks:
 
     def _malformed(self, message: str, position: int | None) -> Unreadable:
         if position is None:
-            return Unreadable(f"it is not a JSON trace: {message}, behind byte {self._offset}")
+            return Unreadable(f"it is not a JSON trace: {message}, after byte {self._offset}")
         text = bytes(memoryview(self._buffer)[max(1, position - 40) : min(self._filled, position + 40)])
         near = text.decode("utf-8", "replace")
         return Unreadable(f"it is not a JSON trace: {message} at byte {self._offset + position - 1}, near {near!r}")
