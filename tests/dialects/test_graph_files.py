@@ -193,7 +193,7 @@ def test_an_ir_file_that_was_cut_off_is_found(graphs, cut):
         (IR.replace("subgraphs: 2", "subgraphs: 3"), "states 3"),
         (IR.replace("# Total subgraphs: 2\n", ""), "the number of its subgraphs is missing"),
         (IR.replace("subgraph @other(%para2) {\n", ""), "opens 2 blocks and closes 3"),
-        (IR + "\0\n", "value 0"),
+        (IR + "\0\n", "null byte"),
         (IR + "x", "cut off"),
         (IR.replace("  %0(y) =", "  %1(y) ="), "node %1 follows where %0 belongs"),
         (
