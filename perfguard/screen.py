@@ -142,7 +142,7 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def wanted_colours(environment: Mapping[str, str]) -> bool | None:
+def requested_colours(environment: Mapping[str, str]) -> bool | None:
     """Return what NO_COLOR (no-color.org) and FORCE_COLOR (force-color.org) request; None without both."""
     if environment.get("NO_COLOR"):
         return False
@@ -150,8 +150,8 @@ def wanted_colours(environment: Mapping[str, str]) -> bool | None:
 
 
 def _has_colours(stream: TextIO) -> bool:
-    wanted = wanted_colours(os.environ)
-    return is_terminal(stream) and os.environ.get("TERM") != "dumb" if wanted is None else wanted
+    requested = requested_colours(os.environ)
+    return is_terminal(stream) and os.environ.get("TERM") != "dumb" if requested is None else requested
 
 
 # -- characters ----------------------------------------------------------------------------------------------------------

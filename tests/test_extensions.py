@@ -254,7 +254,7 @@ def test_a_reporter_that_fails_is_one_sentence(tmp_path, text, said):
         ("mine:folder", {"mine/layouts/l.json": layout()}, "must name a package (a folder of files)."),
         ("mine", {"mine/layouts/l.json": "{"}, "l.json is not a layout in JSON: "),
         ("mine", {"mine/layouts/l.json": "[]"}, "l.json must be a layout, a JSON object, got list."),
-        ("mine", {"mine/layouts/l.json": layout(order=None)}, "l.json is no layout: $ 'order' is a required property."),
+        ("mine", {"mine/layouts/l.json": layout(order=None)}, "l.json is not a layout: $ 'order' is a required prop"),
         ("mine", {"mine/layouts/l.json": layout(id="pt-torch")}, "l.json has the id of another layout, 'pt-torch'"),
         (
             "mine",

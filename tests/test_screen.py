@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.screen import Screen, json_for, screen_of, wanted_colours, width_of, written_in_ascii
+from perfguard.screen import Screen, json_for, requested_colours, screen_of, width_of, written_in_ascii
 
 COLOURED = Screen(colours=True)
 ENCODINGS = ["utf-8", "ascii", "cp437", "cp1252", "latin-1", "cp932"]
@@ -123,7 +123,7 @@ def test_colours_change_no_character(text):
     ],
 )
 def test_the_environment_says_whether_there_are_colours(environment, wanted):
-    assert wanted_colours(environment) is wanted
+    assert requested_colours(environment) is wanted
 
 
 @pytest.mark.parametrize("columns, width", [("57", 57), ("", 80), ("0", 80), ("wide", 80), ("-5", 80)])

@@ -1,4 +1,4 @@
-"""Cell proofs: expressions that prove the cells of a whole column valid, one for each JSON type.
+"""Cell proofs: expressions that prove cells of a whole column valid, one for each JSON type.
 
 A proof is true for a cell that certainly has the type and conforms to the keywords of that type. False means that jsonschema
 must decide.
@@ -15,13 +15,13 @@ from perfguard.artifacts.table import NUMBER_TEXT, Cells
 if TYPE_CHECKING:
     import polars as pl
 
-    #: column, schema of its cells, kind of cells, all JSON types that the row schema names for the column -> which are valid.
+    #: column, schema of its cells, kind of cells, all JSON types that the row schema names for the column -> valid cells.
     Proof = Callable[[pl.Series, Mapping[str, Any], Cells, frozenset[str] | None], pl.Series]
 
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 #: Keywords that proofs support; a schema with any other keyword is left to jsonschema.
 PROVEN_KEYWORDS = frozenset({"type", "pattern", "minLength", *_BOUNDS})
-#: Patterns that mean the same in Rust's regex and in Python's re (no classes such as \w, no look-around).
+#: Patterns with the same meaning in Rust's regex and Python's re (no classes such as \w, no look-around).
 _PORTABLE_PATTERN = re.compile(r"^(?:\\[.\[\]()/+*?-]|[^\\$.^]|\^(?!.)|(?<!.)\^|\$(?!.))*$")
 _JSON_INTEGER = r"^-?(0|[1-9][0-9]*)$"
 _EXACT_FLOAT = float(2**53)

@@ -27,7 +27,7 @@ CONDITIONS: dict[str, str] = {
     "dynamic_shape": "shapes change from step to step",
     "text": "the text export",
     "db": "the database export",
-    "analysed": "what was collected has been analysed",
+    "analysed": "the collected data has been analysed",
     "data_process": "data_process: the data pipeline is profiled",
     "parallel_strategy": "parallel_strategy",
     "host_info": "profile_framework is not None",
@@ -61,7 +61,7 @@ NUMBERS: dict[str, str] = {
     "summary_steps": "number of training steps (in data sink mode: epochs) in the summary",
 }
 
-#: Other words of `--expect` for conditions.
+#: More words of `--expect`, each for one condition or several.
 _WORDS: dict[str, tuple[tuple[str, bool], ...]] = {
     "pynative": (("graph", False),),
     "level0": (("level1", False), ("level2", False)),
@@ -80,7 +80,7 @@ class Known:
 
     value: bool
     because: str
-    #: Whether a source states it; False: it is concluded from what is missing.
+    #: Whether a source states it; False: it is inferred from a missing file.
     is_stated: bool = True
 
 
@@ -140,15 +140,15 @@ def known_conditions(
         _imply(known)
     for name, sources in found.layout.conditions.items():
         if name not in known:
-            judged = (_from_source(source, found, documents) for source in sources)
-            if (one := next((one for one in judged if one is not None), None)) is not None:
+            values = (_from_source(source, found, documents) for source in sources)
+            if (one := next((one for one in values if one is not None), None)) is not None:
                 known[name] = one
     _imply(known)
     return known
 
 
 def _imply(known: dict[str, Known]) -> None:
-    """Add what one level implies about the other, before a source of lower priority is read."""
+    """Add the level that follows from the other level, before a source of lower priority is read."""
     if (two := known.get("level2")) is not None and two.value:
         known.setdefault("level1", Known(True, two.because))
     if (one := known.get("level1")) is not None and not one.value:
@@ -176,10 +176,10 @@ def _from_source(source: Mapping[str, Any], found: FoundCycle, documents: Mappin
     value: Any = documents.get(source["slot"])
     for key in source["path"].split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
-    return None if value is None else _judged(value, source)
+    return None if value is None else _from_value(value, source)
 
 
-def _judged(value: Any, source: Mapping[str, Any]) -> Known | None:
+def _from_value(value: Any, source: Mapping[str, Any]) -> Known | None:
     because = f"{source['path']} of {source['slot']}"
     pattern = source.get("pattern")
     if pattern is None:
@@ -190,16 +190,16 @@ def _judged(value: Any, source: Mapping[str, Any]) -> Known | None:
 
 
 def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> Iterator[tuple[str, Known]]:
-    """Yield each expected condition, in the words of `--expect`, that a source contradicts; `known` is without the caller's."""
+    """Yield each expected condition, in the syntax of `--expect`, that a source contradicts; `known` lacks the expectation."""
     for name, value in expected.items():
-        # On a CPU every rank of MindSpore 2.0 states that it is alone.
+        # On a CPU every rank of MindSpore 2.0 states that it is the only one.
         is_sure = name in known and known[name].is_stated and (known[name].value or name != "distributed")
         if is_sure and known[name].value is not value:
             yield (name if value else f"no-{name}"), known[name]
 
 
-def worded(expression: str) -> str:
-    """Return `graph & !sink` in the words of `--expect`: graph, no-sink."""
+def shown(expression: str) -> str:
+    """Return `graph & !sink` in the syntax of `--expect`: graph, no-sink."""
     return ", ".join(name if is_on else f"no-{name}" for name, is_on in parts_of(expression))
 
 

@@ -1,9 +1,9 @@
 """Database: DuckDB closed to everything outside, with bounded memory, spilling to the disk.
 
 A process connects once, and empties its tables instead of creating them anew. For small tables, planning a query takes longer
-than running it, and the optimiser of duckdb 2.0 plans a prepared query anew each time. So there are two connections to the same
+than running it, and the optimiser of duckdb 2.0 plans a prepared query each time. So there are two connections to the same
 tables: `quick` (prepared, without optimiser) for few rows, and `thorough` for many. Rows are inserted through arrays that are
-registered once: registering others makes DuckDB forget its prepared statements.
+registered once: registering others makes DuckDB drop its prepared statements.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _as_os_error() -> Iterator[None]:
         raise OSError(errno.ENOSPC, what) from error
 
 
-class _Inlet:
-    """Rows of one table that wait to be inserted. DuckDB knows it by a name, and reads it as a stream of Arrow blocks."""
+class _WaitingRows:
+    """Rows of one table that wait to be inserted. DuckDB has it under a name, and reads it as a stream of Arrow blocks."""
 
     def __init__(self, table: str, columns: Mapping[str, str], connection: duckdb.DuckDBPyConnection) -> None:
         self._table = table
@@ -150,7 +150,7 @@ class Database:
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
-        self.waiting: dict[str, _Inlet] = {}
+        self.waiting: dict[str, _WaitingRows] = {}
         self._views: set[str] = set()
         _lock(self.quick)
         self._prepared: dict[str, str] = {}
@@ -164,7 +164,7 @@ class Database:
             if name not in self.waiting:
                 described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
                 self.quick.execute(f"create table {name} ({described})")
-                self.waiting[name] = _Inlet(name, columns, self.quick)
+                self.waiting[name] = _WaitingRows(name, columns, self.quick)
         for name, statements in definitions.views.items():
             if statements not in self._views:
                 try:

@@ -30,7 +30,7 @@ _NUMBERS = "numbers"
 #: The number of rows that become columns together.
 _BLOCK_ROWS = 4_096
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
-#: The schema of anything. Parts are compared by identity, so there is one of it.
+#: The schema that allows any value; a single object, because parts are compared by identity.
 _ANYTHING: Mapping[str, Any] = {}
 #: A place in an object or a list, from the outermost.
 Path = tuple[str | int, ...]
@@ -51,13 +51,13 @@ class _Parts:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
-        self._judge = RowSchema(root)
+        self._schema = RowSchema(root)
         self._leads: dict[int, bool] = {}
         self._kinds: dict[int, RowKind | None] = {}
 
     def resolved(self, part: Any) -> Mapping[str, Any]:
         """Return a part, or the part that it refers to."""
-        target = self._judge.resolve(part["$ref"]) if isinstance(part, Mapping) and "$ref" in part else part
+        target = self._schema.resolve(part["$ref"]) if isinstance(part, Mapping) and "$ref" in part else part
         return target if isinstance(target, Mapping) else _ANYTHING
 
     def below(self, part: Mapping[str, Any], key: str | int) -> Mapping[str, Any]:
@@ -162,7 +162,7 @@ def document_rows(document: Any, version: str) -> Iterator[tuple[str, Table]]:
 
 
 class _Block:
-    """Rows of one table that wait until they become columns together."""
+    """Rows of one table that are collected and then converted to columns together."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, str]] = []
@@ -174,7 +174,7 @@ class _Block:
         return self._first + len(self.rows) - 1
 
     def taken(self) -> Table:
-        """Return the waiting rows, with the columns that have values, and forget them."""
+        """Return and remove the collected rows, with the columns that have values."""
         import polars as pl
 
         columns = dict.fromkeys(column for row in self.rows for column in row)

@@ -1,4 +1,4 @@
-"""Grammar: the lines of a CSV file that certainly are valid rows, as one regular expression made from the row schema.
+"""Grammar: a regular expression for the lines of a CSV file that certainly are valid rows, compiled from the row schema.
 
 A line that matches is valid: the csv module splits it into as many cells as the header has, and jsonschema accepts each.
 `RowSchema` validates the other lines. So the expression may allow less than the schema does (no exponents, no numbers near
@@ -16,7 +16,7 @@ from typing import Any
 from perfguard.artifacts.schema import RowSchema, as_set, column_schemas, is_annotation
 from perfguard.artifacts.table import Cells, Table
 
-#: Any cell that the csv module and polars read alike: without quotation marks, or all of it inside them.
+#: Any cell that the csv module and polars read alike: without quotation marks, or entirely inside them.
 ANY_CELL = r'(?:[^,"\r\n\x00]*|"(?:[^"\r\n\x00]|"")*")'
 _SOME_CELL = r'(?:[^,"\r\n\x00]+|"(?:[^"\r\n\x00]|"")+")'
 #: A cell that is certainly not a number.
@@ -31,7 +31,7 @@ _WORDS_ONLY = re.compile(r"^\^(?:\(([\w /.:-]+(?:\|[\w /.:-]+)*)\)|([\w /:-]+))\
 #: Patterns of characters and sets of characters without a separator, anchored at both ends.
 _SET = r"\[(?:[a-z]-[a-z]|[A-Z]-[A-Z]|0-9|[A-Za-z0-9_+/:])+\]"
 _PLAIN_PATTERN = re.compile(rf"^\^((?:{_SET}|[\w /:-]|\\[(){{}}\[\].]|[()*+?])+)\$$", re.ASCII)
-#: Longer numbers are left out: up to here a float64 holds a digit and zeros behind it exactly.
+#: Longer numbers are left out: up to this length a float64 represents one digit and zeros after it exactly.
 _MOST_DIGITS = 22
 
 
@@ -47,7 +47,7 @@ class Grammar:
     is_open: bool
 
 
-#: A line that is a whole row, and that polars splits as the csv module does, whatever is in its cells.
+#: A line that is a complete row, and that polars splits as the csv module does, with any cells.
 REGULAR_LINE = f"^{ANY_CELL}(?:,{ANY_CELL})*$"
 
 
@@ -167,15 +167,15 @@ def _numbers(least: float | None, most: float | None, *, is_whole: bool) -> Iter
     """Yield expressions of numbers between two bounds; those near a bound are left out, except the bound itself."""
     if (least is not None and least > 1) or (most is not None and most < 1):
         return
-    behind = _BLANKS if is_whole else _FRACTION + _BLANKS
+    ending = _BLANKS if is_whole else _FRACTION + _BLANKS
     zero = ["0"] if least is None or least <= 0 else []
     any_number = f"[1-9][0-9]{{0,{_MOST_DIGITS - 1}}}"
     if least is None:
-        yield f"-(?:0|{any_number}){behind}"
+        yield f"-(?:0|{any_number}){ending}"
     elif least <= -1:
         yield f"-{-int(least)}{_BLANKS}"
     if most is None or most >= 10**_MOST_DIGITS:
-        yield f"(?:{'|'.join([*zero, any_number])}){behind}"
+        yield f"(?:{'|'.join([*zero, any_number])}){ending}"
         return
     digits = str(int(most))
     below = zero
@@ -184,5 +184,5 @@ def _numbers(least: float | None, most: float | None, *, is_whole: bool) -> Iter
     if digits[0] > "1":
         below.append(f"[1-{int(digits[0]) - 1}][0-9]{{{len(digits) - 1}}}")
     if below:
-        yield f"(?:{'|'.join(below)}){behind}"
+        yield f"(?:{'|'.join(below)}){ending}"
     yield f"{digits}{_BLANKS}"

@@ -53,7 +53,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognition:
-    """One way to recognise a layout: everything given here must hold.
+    """One way to recognise a layout: all given conditions must be true.
 
     `name` is searched in the own name of the directory (or file), `path` in its whole path; some path below must match one
     of `contains`; every text of `texts` (glob -> regex) must be in the head of some file; nothing may match `lacks`.
@@ -72,7 +72,7 @@ class Layout:
 
     `cycle` is the form of a cycle: a directory, a file, or "parent": a directory that only gives the rank (and the
     window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks; with `nests`, cycles
-    of other layouts may lie below one of this.
+    of other layouts may be below one of this.
     """
 
     id: str
@@ -115,7 +115,7 @@ def _added_layouts(taken: set[str]) -> Iterator[Layout]:
             plain = shipped_json(path, "a layout")
             if broken := violations(plain, "layout"):
                 raise UsageError(
-                    f"{path} is no layout: {broken[0]}. Correct it, or uninstall the package it came with."
+                    f"{path} is not a layout: {broken[0]}. Correct it, or uninstall the package it came with."
                 )
             if plain["id"] in taken:
                 raise UsageError(f"{path} has the id of another layout, {plain['id']!r}; rename it.")

@@ -1,6 +1,6 @@
 """Nesting: the parent of each span of a thread, found in one pass over the spans in the order of their starts.
 
-A query would have to sort all starts and ends, which takes longer. So the result is a table, like the parents of slices in
+A query would sort all starts and ends, which takes longer. So the result is a table, like the parents of slices in
 Perfetto's trace processor.
 """
 
@@ -19,11 +19,11 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Rows = dict[str, Ints]
 #: The columns of a span with a parent.
 _OF_PARENT = ("parent", "left_ns", "outlives_ns")
-#: The columns that a span has before.
+#: The columns of a span before nesting.
 _SPAN = [name for name in TABLES["nesting"] if name not in ("last_step", "self_ns", *_OF_PARENT)]
 #: The number of spans that are processed together.
 _AT_ONCE = 256 * 1024
-#: Spans nested deeper than this are processed one by one: the quick way takes a pass for every level.
+#: Spans nested deeper than this are processed one by one: the quick way needs one pass for each level.
 _DEPTH = 200
 
 
@@ -33,7 +33,7 @@ def nest(batch: Batch, spans: str, step_starts_ns: Mapping[int, Sequence[int]]) 
     `step_starts_ns` are the starts of the steps of each cycle, in order.
 
     The parent is the span of the same thread that began last before it (of two that begin together the longer one, then the
-    first in the file) and had not ended; it may end earlier. A span that is no work, such as the mark of a step, can be a
+    first in the file) and had not ended; it may end earlier. A span that is not work, such as the mark of a step, can be a
     parent, but its duration is not subtracted from the self time of its own parent.
     """
     ((count, low, high),) = batch.execute(f"select count(*), min(start_ns), max(start_ns) from {spans}")

@@ -89,8 +89,8 @@ def _columns(connection: duckdb.DuckDBPyConnection, schema: str) -> dict[str, li
 
 
 class Readable:
-    """The readable tables of a connection. A query may take `limit_s` seconds, with fetching its rows; `remedy` says what to do
-    if it takes longer."""
+    """The readable tables of a connection. A query, with fetching its rows, may take `limit_s` seconds; `remedy` is the advice
+    in the message if it takes longer."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, limit_s: float, remedy: str) -> None:
         self._connection = connection
@@ -156,12 +156,12 @@ class Readable:
 
         found = self._bounded(lambda: self._connection.extract_statements(query))
         if len(found) != 1:
-            raise QueryError(f"it is {len(found)} statements, and has to be one: select ...")
+            raise QueryError(f"it has {len(found)} statements instead of one: select ...")
         if (kind := found[0].type) != duckdb.StatementType.SELECT:
             raise QueryError(f"only reads are answered (select ..., from ..., with ...), and this is {kind.name}")
 
     def _bounded(self, action: Callable[[], _Found]) -> _Found:
-        """Run something on the connection within the time that is left. Raises `QueryError`."""
+        """Run an action on the connection within the remaining time. Raises `QueryError`."""
         import duckdb
 
         if not self._left_s:
@@ -182,7 +182,7 @@ class Readable:
             raise QueryError(f"it can read these tables, and nothing else: {_message(error)}", _line(error)) from None
         except duckdb.Error as error:
             if "attached in read-only mode" in str(error):
-                raise QueryError("it writes (insert, update, delete), and a query only reads") from None
+                raise QueryError("it writes (insert, update, delete); a query may only read") from None
             raise QueryError(f"{_message(error)}{self._near(error)}", _line(error)) from None
         finally:
             timer.cancel()

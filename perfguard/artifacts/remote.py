@@ -1,4 +1,4 @@
-"""Remote directories: a URL of a file system that fsspec supports is surveyed by its listing and fetched cycle by cycle.
+"""Remote directories: URLs of file systems that fsspec supports. They are listed, and fetched cycle by cycle.
 
 A worker fetches the files of one cycle into a temporary directory, inspects it there, and removes it, so that the disk never
 holds more than the cycles being inspected. Places in findings are relative, as for local directories.
@@ -35,7 +35,7 @@ _OF_ONE_PROCESS = frozenset({"memory"})
 
 
 def is_url(name: str) -> bool:
-    """Whether a name is a URL, and no path."""
+    """Whether a name is a URL, not a path."""
     return _URL.match(name) is not None
 
 
@@ -47,21 +47,21 @@ def local_path(name: str) -> Path | None:
 
 
 class Unfetched(OSError):
-    """A file of another system could not be fetched."""
+    """A file could not be fetched from a remote file system."""
 
 
 @dataclass(frozen=True)
 class RemoteTree:
-    """A directory of another file system: the URL that the user named, and the folder below it.
+    """A directory of a remote file system: the URL that the user named, and the folder below it.
 
-    Everything in it has a path below `root`, which does not exist on this machine. Only the URL and the folder are pickled.
+    All its paths are below `root`, which does not exist on this machine. Only the URL and the folder are pickled.
     """
 
     url: str
     folder: str = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without the cached listing: every task has the tree.
+        # Without the cached listing: every task contains the tree.
         return RemoteTree, (self.url, self.folder)
 
     @cached_property
@@ -92,12 +92,12 @@ class RemoteTree:
 
     @property
     def is_of_one_process(self) -> bool:
-        """Whether no other process can read it."""
+        """Whether only this process can read it."""
         return self.url.partition(":")[0] in _OF_ONE_PROCESS
 
     @cached_property
     def root(self) -> Path:
-        """The path that all its paths begin with."""
+        """The path above all its paths."""
         _, path = self._file_system
         inside = f"{path.split('://', 1)[-1]}/{self.folder}"
         return Path("/", *(part for part in inside.split("/") if part))
@@ -189,7 +189,7 @@ class RemoteTree:
             self._fetch_head(path, local)
             return read_head(local)
 
-    def text_of(self, name: str) -> bytes:
+    def read_bytes(self, name: str) -> bytes:
         """Return the bytes of a small file. Raises `Unfetched`."""
         with self._unfetched(name):
             system, _ = self._file_system
@@ -199,45 +199,45 @@ class RemoteTree:
     def _fetch_head(self, path: Path, local: Path) -> None:
         with self._unfetched(path.name):
             system, _ = self._file_system
-            # The beginning of a gzip file alone cannot be unpacked.
+            # The beginning of a gzip file cannot be unpacked alone.
             is_whole = path.suffix == ".gz" or self.size(path) <= HEAD_BYTES
             part = {} if is_whole else {"start": 0, "end": HEAD_BYTES}
             local.write_bytes(system.cat_file(self._remote(path), **part))
 
     @contextlib.contextmanager
-    def at_hand(self, found: FoundCycle) -> Iterator[tuple[FoundCycle, Path]]:
+    def fetched(self, found: FoundCycle) -> Iterator[tuple[FoundCycle, Path]]:
         """Fetch one cycle into a directory that exists until the context ends; yield both. Raises `Unfetched`.
 
         Files that perfguard never opens are created empty.
         """
-        # A directory of the same name: layouts and messages may contain it.
+        # A directory of the same name: layouts and messages may use the name.
         with _scratch() as scratch:
             here = Path(scratch, "at", self.root.name)
 
             def moved(path: Path) -> Path:
                 return here / path.relative_to(self.root)
 
-            looked_into = {
+            searched = {
                 slot for sources in found.layout.conditions.values() for one in sources for slot in one.get("text", ())
             }
-            fetched: list[Path] = []
+            paths: list[Path] = []
             moved(found.place if found.layout.cycle == "directory" else found.place.parent).mkdir(parents=True)
             for file in found.files:
                 moved(file.path).parent.mkdir(parents=True, exist_ok=True)
                 if file.slot.format != OPAQUE:
-                    fetched.append(file.path)
-                elif file.slot.name in looked_into:
+                    paths.append(file.path)
+                elif file.slot.name in searched:
                     self._fetch_head(file.path, moved(file.path))
                 else:
                     moved(file.path).touch()
-            for stranger in found.strangers:
-                path = moved(found.place / stranger)
+            for name in found.unmatched:
+                path = moved(found.place / name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
             with self._unfetched(found.place.name):
                 system, _ = self._file_system
                 # With lists, some file systems fetch the files in parallel.
-                system.get([self._remote(path) for path in fetched], [os.fspath(moved(path)) for path in fetched])
+                system.get([self._remote(path) for path in paths], [os.fspath(moved(path)) for path in paths])
             yield (
                 replace(
                     found,
@@ -250,7 +250,7 @@ class RemoteTree:
 
     @contextlib.contextmanager
     def _unfetched(self, name: str) -> Iterator[None]:
-        """Turn errors of a driver into `Unfetched`."""
+        """Raise errors of a file system as `Unfetched`."""
         try:
             yield
         except UsageError:

@@ -162,7 +162,7 @@ class RowSchema:
         return self._texts_valid(column, column.filter(~settled), schema, cells)
 
     def _objects_valid(self, column: pl.Series, schema: Mapping[str, Any]) -> pl.Series:
-        """Check a column of JSON objects as a table of its own, so that unique arguments stay cheap."""
+        """Check a column of JSON objects as a separate table, so that unique arguments stay cheap."""
         is_object = column.str.starts_with("{").fill_null(False)
         rows = is_object.arg_true()
         frame = object_columns(column.gather(rows).to_list())

@@ -1,4 +1,4 @@
-"""Rows of files as their schemas describe them: what goes into the table of their slot."""
+"""Rows of files: converted by their schemas, and put into the table of their slot."""
 
 from __future__ import annotations
 

@@ -47,18 +47,18 @@ class Parent:
     layout: Layout
     place: Path
     rank: int | None
-    #: Number of steps in the window, where the name gives it.
+    #: Number of steps in the window, if the name gives it.
     steps: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCycle:
-    """What the profiler wrote for one rank and one schedule cycle, judged by names only."""
+    """The files of one rank and one schedule cycle, by their names only; those that match no slot are `unmatched`."""
 
     layout: Layout
     place: Path
     files: tuple[FoundFile, ...]
-    strangers: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
     #: Why the layout was recognised, in words.
     because: str = ""
     parents: tuple[Parent, ...] = ()
@@ -114,7 +114,7 @@ def survey(
                 break
     found += _file_cycles(tried, directory, listing, taken, heads)
     if only is not None and not found and only.cycle == "directory":
-        found = _directory_cycles(only, directory, "", listing, "you said so")
+        found = _directory_cycles(only, directory, "", listing, "it was requested")
     cycles = [_with_parents(_without_inner(cycle, found), directory, parents) for cycle in found]
     return Survey(
         cycles=tuple(sorted(cycles, key=lambda cycle: str(cycle.place))),
@@ -288,7 +288,7 @@ def read_head(path: Path) -> str:
 
 
 class _Heads:
-    """Reads heads and remembers unreadable files: one of them may be the trace of a rank."""
+    """Reads heads and remembers unreadable files: one may be the trace of a rank."""
 
     def __init__(self, read: _ReadHead) -> None:
         self._read = read
@@ -339,7 +339,7 @@ def _without_inner(cycle: FoundCycle, found: list[FoundCycle]) -> FoundCycle:
     return dataclasses.replace(
         cycle,
         files=tuple(file for file in cycle.files if is_own(file.path)),
-        strangers=tuple(one for one in cycle.strangers if is_own(cycle.place / one)),
+        unmatched=tuple(one for one in cycle.unmatched if is_own(cycle.place / one)),
     )
 
 
@@ -351,7 +351,7 @@ def _with_parents(cycle: FoundCycle, directory: Path, parents: Mapping[str, Pare
 
 def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing, because: str) -> list[FoundCycle]:
     files: list[FoundFile] = []
-    strangers: list[str] = []
+    unmatched: list[str] = []
     for relative in listing.below(folder):
         for slot in layout.slots:
             rank = slot.match(relative)
@@ -359,10 +359,10 @@ def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing
                 files.append(FoundFile(slot=slot, path=place / relative, rank=rank))
                 break
         else:
-            strangers.append(relative)
+            unmatched.append(relative)
     ranks = sorted({file.rank for file in files if file.rank is not None})
     if layout.ranks == "one" or len(ranks) < 2:
-        return [FoundCycle(layout=layout, place=place, files=tuple(files), strangers=tuple(strangers), because=because)]
+        return [FoundCycle(layout=layout, place=place, files=tuple(files), unmatched=tuple(unmatched), because=because)]
     # A file without a rank belongs to all of them; it is inspected once, with the first.
     first = ranks[0]
     return [
@@ -370,7 +370,7 @@ def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing
             layout=layout,
             place=place,
             files=tuple(file for file in files if file.rank == rank or (file.rank is None and rank == first)),
-            strangers=tuple(strangers) if rank == first else (),
+            unmatched=tuple(unmatched) if rank == first else (),
             because=because,
         )
         for rank in ranks

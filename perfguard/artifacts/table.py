@@ -1,4 +1,4 @@
-"""A table: columns of cell texts as a reader found them, before any schema has judged them."""
+"""A table: columns of cell texts as a reader found them, before validation."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Cells(Enum):
     JSON = "json"
 
 
-#: What counts as a number in a text cell: JSON's grammar, with the blanks and the TAB that CANN appends.
+#: A number in a text cell: JSON's grammar, with the blanks and the TAB that CANN appends.
 NUMBER_TEXT = r"^[ ]*-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?[ \t]*$"
 _NUMBER = re.compile(NUMBER_TEXT)
 _NUMERIC_TYPES = frozenset({"integer", "number"})
-#: Python turns no text of more digits into an integer (sys.int_info).
+#: Python does not convert longer texts to integers (sys.int_info).
 _MOST_DIGITS = 4300
 
 
@@ -46,7 +46,7 @@ class Table:
 
     frame: pl.DataFrame
     cells: Cells
-    #: Line number of every row in a line based file, or None where rows follow the header one by one.
+    #: Line number of every row in a line based file, or None if the rows follow the header one by one.
     lines: Sequence[int] | None = None
     #: JSON path of the array, for JSON cells.
     path: str = "$"
@@ -71,7 +71,7 @@ class Table:
 
 
 def json_value(text: str) -> Any:
-    """Return the value of a JSON text; a whole number of more digits than Python turns into an integer is infinite."""
+    """Return the value of a JSON text; an integer of more digits than Python converts is infinite."""
     return json.loads(text, parse_int=_whole_number)
 
 
@@ -99,7 +99,7 @@ def as_int64(column: pl.Series) -> pl.Series:
     found = column.str.strip_chars(" \t").cast(pl.Int64, strict=False)
     odd = found.is_null().arg_true()
     if len(odd):
-        # Beyond 64 bits there is no column type; schemas bound what is added up, so nothing is lost by the null.
+        # No column type has more than 64 bits; null is correct, because schemas bound the columns that are added up.
         values = [number_of(text or "") for text in column.gather(odd).to_list()]
         found = found.scatter(odd, [None if v is None or abs(v) >= 2**63 else int(v) for v in values])
     return found
@@ -111,11 +111,11 @@ def in_int64(number: int) -> int:
 
 
 def number_of(text: str) -> int | float | None:
-    """Return the number a text cell holds, or None: `1e3`, `-2.5`, `17\\t`; not `007`, `inf`, `nan` or `1_000`."""
+    """Return the number in a text cell, or None: `1e3`, `-2.5`, `17\\t`; not `007`, `inf`, `nan` or `1_000`."""
     if not _NUMBER.match(text):
         return None
     plain = text.strip(" \t")
-    # int() keeps 19-digit timestamps exact, and refuses absurd lengths itself.
+    # int() keeps timestamps of 19 digits exact.
     return int(plain) if plain.lstrip("-").isdigit() and len(plain) < 400 else float(plain)
 
 
@@ -125,7 +125,7 @@ def quantity(column: pl.Series) -> pl.Series:
 
     found = column.cast(pl.Float64, strict=False)
     if found.null_count():
-        # Mostly N/A and blanks, over and over.
+        # Mostly repeated N/A and blanks.
         odd = column.filter(found.is_null()).unique()
         if odd.str.strip_chars(' \t"').cast(pl.Float64, strict=False).null_count() < len(odd):
             return column.str.strip_chars(' \t"').cast(pl.Float64, strict=False)
@@ -135,11 +135,11 @@ def quantity(column: pl.Series) -> pl.Series:
 def nanoseconds(column: pl.Series, decimals: int = 3) -> pl.Series:
     """Turn times in text (a number in JSON or CSV, a string of one) into exact Int64 nanoseconds.
 
-    A nanosecond is the digit `decimals` behind the point of the unit: 3 for us, 6 for ms. Digits beyond it are rounded half to
-    even; a float64 would lose up to 250 ns of a UNIX time. What is no number (blank, N/A) becomes null.
+    A nanosecond is the decimal number `decimals` of the unit: 3 for us, 6 for ms. Digits beyond it are rounded half to
+    even; a float64 would lose up to 250 ns of a UNIX time. Other texts (blank, N/A) become null.
     """
     around = '" \t'
-    # What is around the first number is around most of them.
+    # Most numbers have the same blanks and quotes as the first.
     is_bare = bool(len(column)) and column[0] is not None and column[0] == column[0].strip(around)
     exact, is_plain = _moved_point(column if is_bare else column.str.strip_chars(around), decimals)
     if is_bare and not is_plain.all():
@@ -157,7 +157,7 @@ def _moved_point(column: pl.Series, decimals: int) -> tuple[pl.Series, pl.Series
     """Return decimals without their point, and of which texts they are the nanoseconds for certain."""
     import polars as pl
 
-    # No digit is behind the nanoseconds.
+    # No digit follows the nanoseconds.
     fraction = rf"(\.[0-9]{{1,{decimals}}})?" if decimals else ""
     is_plain = column.str.contains(rf"^-?[0-9]{{1,16}}{fraction}$" if decimals else "^-?[0-9]{1,19}$")
     # They come as an Int128.

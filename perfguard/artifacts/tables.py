@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: From this size of the files on, the tables are in a file themselves.
 LARGE_BYTES = 400 * 1000**2
-#: Up to so many rows in all tables, the quick connection is used.
+#: Up to this number of rows in all tables, the quick connection is used.
 _QUICK_ROWS = 50_000
 
 

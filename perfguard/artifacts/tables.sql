@@ -1,6 +1,6 @@
 -- The tables that readers fill. `cycle` is the first column of those with rows of a cycle, `row` refers to the file. Names,
--- categories, shapes and other texts are integers, their numbers in `words`. The first sentence above a table is what
--- `perfguard sql DIR --tables` says of it.
+-- categories, shapes and other texts are integers, their numbers in `words`. The first sentence above a table is
+-- its description in `perfguard sql DIR --tables`.
 
 -- Texts that other tables refer to by number: names, categories, arguments as JSON.
 create table words (number integer, text varchar);
@@ -8,7 +8,7 @@ create table words (number integer, text varchar);
 -- Process and thread as JSON.
 create table threads (number integer, process varchar, thread varchar);
 
--- What torch traces say around their events. One row a trace.
+-- The documents around the events of torch traces. One row for each trace.
 create table traces (
     cycle integer, base_ns bigint, named_ns bigint, profile_memory integer, record_shapes integer
 );
@@ -52,7 +52,7 @@ create table others (
 -- Names and labels of the processes of traces. `process` is JSON; `is_name` is false for labels.
 create table processes (cycle integer, row bigint, process varchar, is_name boolean, text integer);
 
--- Ends of arrows between spans (s, t, f). `id` is an integer; of a text, `id_text` is its number.
+-- Flow events, the ends of arrows between spans (s, t, f). `id` is an integer; `id_text` is the number of a text.
 create table flows (
     cycle integer, row bigint, is_start boolean, name integer, category integer, thread integer, time_ns bigint,
     id bigint, id_text integer
@@ -65,16 +65,16 @@ create table kernels (
     stream bigint, task bigint, shapes integer, start_ns bigint, duration_ns bigint, wait_ns bigint, print bigint
 );
 
--- What the kernels of a type and a name are executions of.
+-- The operator of the kernels of a type and a name.
 create table kernel_operators (type integer, name integer, operator varchar, is_collective boolean);
 
--- How busy units of a device were during kernels. `counter` is the column of the file; `part_us` and `whole_us`: the times of
+-- Utilisation of units of a device during kernels. `counter` is the column of the file; `part_us` and `whole_us`: the times of
 -- the unit and of all units together, if the file has them.
 create table kernel_counters (
     cycle integer, row bigint, counter integer, value double, part_us double, whole_us double, duration_ns bigint
 );
 
--- Tables that the schemas of databases name, whether they are there, and how many rows they have. `file` is the file name.
+-- Tables that the schemas of databases name, whether they exist, and how many rows they have. `file` is the file name.
 create table database_tables (cycle integer, file varchar, name varchar, is_there boolean, rows bigint);
 
 -- Steps of the window: step counts from 0, number is the profiler's own. `thread` is the one that marks them.
@@ -95,25 +95,25 @@ create table listed (
     calls bigint
 );
 
--- Steps for the executions that files list, in the time of these. `end_ns` is null where a device runs behind the steps of the host.
+-- Steps for the executions that files list, in their time. `end_ns` is null if a device runs later than the host's steps.
 create table listed_steps (cycle integer, step integer, start_ns bigint, end_ns bigint);
 
--- The number of steps of each cycle whose executions are known; null where it is unknown.
+-- The number of steps of each cycle whose executions are known; null if it is unknown.
 create table step_counts (cycle integer, steps bigint);
 
 -- Messages in the profilers' own logs: `row` is the number of the line.
 create table log_lines (cycle integer, file integer, row bigint, line varchar);
 
 -- Cycles, each the profiler's output of one rank and one schedule cycle, with the number of steps requested.
--- `requested_steps`: by the schedule or the caller; `recorded_steps`: seen by the recording. Null where unknown.
+-- `requested_steps`: by the schedule or the caller; `recorded_steps`: seen by the recording. Null if unknown.
 create table cycles (
     cycle integer, recording varchar, rank bigint, layout varchar, place varchar, requested_steps bigint,
     recorded_steps bigint
 );
 
--- What else the caller says was set up, such as collect_freq (--expect).
+-- Other settings that the caller expects, such as collect_freq (--expect).
 create table requested_numbers (cycle integer, name varchar, number bigint);
 
--- Files of the cycles with the rank in their names and their sizes; file is null where one was not read. `file` is the number
--- among the files of the slot.
+-- Files of the cycles with the rank in their names and their sizes; `file` is the number among the files of
+-- the slot, null if it was not read.
 create table files (cycle integer, slot varchar, file integer, name varchar, rank bigint, bytes bigint);

@@ -1,4 +1,4 @@
-"""Rows of a trace: its events and the document around them in the tables of a batch."""
+"""Rows of a trace: puts its events and the document around them into the tables of a batch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from perfguard.artifacts.tables import Batch
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events, Words
 
-#: The largest number that can be an id, a size or an address: larger ones become this one.
+#: The largest id, size or address: larger numbers become this one.
 BEYOND = 10**18
-#: By column: the argument it holds. Whole numbers, and texts as JSON.
+#: Arguments by column: integers, integers as digits, and texts as JSON.
 NUMBERS = {
     "event_index": "Ev Idx",
     "external_id": "External id",
@@ -32,18 +32,18 @@ NUMBERS = {
 }
 DIGITS = {"address": "Addr", "correlation": "correlation"}
 TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
-#: Arguments that are read although no schema names them, by kind of event (`*`: all), of a torch trace and of a trace_view.
+#: Arguments that no schema names but are read, by kind of event (`*`: all), of a torch trace and of a trace_view.
 OF_TORCH: Mapping[str, tuple[str, ...]] = {"i": ("Addr",), "X": ("correlation",)}
 _OTHERS = ("C", "i", "I", "B", "E", "b", "e", "n", "t")
 OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.fromkeys(_OTHERS, ("*",))}
-#: Levels of CANN whose events are about a graph, with the time at which it was loaded.
+#: Levels of CANN whose events are about a graph, and have the time at which it was loaded.
 _GRAPH_LEVELS = (b'"model"', b'"node"')
 #: The length to which the arguments of a counter are shown.
 _SHOWN = 80
 _LARGEST = 2**63 - 1
-#: The last end of a span: longer durations are damaged, and queries fail beyond 64 bits.
+#: The latest end of a span: later ends are errors, and queries fail beyond 64 bits.
 _LAST_END_NS = 92 * 10**17
-#: The largest numbers of threads, and of names and labels of processes; a job of 1000 ranks has some thousand.
+#: The largest numbers of threads, and of names and labels of processes; a job of 1000 ranks has a few thousand.
 MAX_THREADS = MAX_PROCESSES = 100_000
 #: The largest number of different texts: names, shapes, text ids. Each takes some 300 bytes of memory; a real trace of 50 MB
 #: has a thousand.
@@ -57,7 +57,7 @@ _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 class TraceRows:
     """Puts the events of one trace into the tables of a batch, chunk by chunk.
 
-    `kind` is the argument with the kind of a span in a trace_view; None: it is a torch trace.
+    `kind` is the argument that has the kind of a span in a trace_view; None for a torch trace.
     """
 
     def __init__(self, batch: Batch, cycle: int, kind: str | None = None) -> None:
@@ -66,7 +66,7 @@ class TraceRows:
         self._kind = kind
         self._numbers: dict[str, Any] = {}
         self._processes = 0
-        #: Numbers of texts that are in no vocabulary of the trace.
+        #: Numbers of texts that are not in the vocabulary of the trace.
         self._rare: set[int] = set()
 
     def consume(self, events: Events) -> None:
@@ -138,7 +138,7 @@ class TraceRows:
             "thread": self._global("thread", words.threads, events.threads, self._thread),
         }
         if len(words.threads) > MAX_THREADS:
-            raise Unreadable(f"its events are of more than {MAX_THREADS} threads")
+            raise Unreadable(f"it has events of more than {MAX_THREADS} threads")
         for name in TABLES[table]:
             if name == "category":
                 columns[name] = self._global(name, words.categories, events.categories, self._word)
@@ -152,7 +152,7 @@ class TraceRows:
         self._batch.add(table, self._cycle, **columns)
 
     def _ids(self, flows: Events) -> dict[str, Any]:
-        """Return the ids of flows: integers, and texts for all other and too large ones."""
+        """Return the ids of flows as integers; as texts if they are not integers, or too large."""
         numbers = flows.derived(flow_ids)
         texts = np.full(len(numbers), NULL, np.int64)
         if (others := np.flatnonzero(numbers == NULL)).size:
@@ -161,7 +161,7 @@ class TraceRows:
         return {"id": numbers, "id_text": texts}
 
     def _global(self, column: str, words: Words, numbers: Any, number_of: Callable[[Any], int]) -> Any:
-        """Translate numbers of this trace's words to those of the batch, as int64 with `NULL` for none."""
+        """Translate numbers of this trace's words to those of the batch, as int64; `NULL` for none."""
         known = self._numbers.get(column, _NO_WORDS)
         if (more := len(words) - len(known)) > 0:
             new = np.fromiter(map(number_of, words.since(len(known))), np.int64, count=more)
@@ -204,11 +204,11 @@ def _ns(events: Events, key: str) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """Return a process, a thread or an id as JSON; null where there is none."""
+    """Return a process, a thread or an id as JSON; null for none."""
     return "null" if value is UNSET else json.dumps(value)
 
 
-# The second process, which decodes half of a large trace, calls these functions, too.
+# The second process of a large trace also calls these functions.
 
 
 def integers(events: Events, key: str) -> Any:
@@ -238,7 +238,7 @@ _NONE = str(NULL).encode()
 
 
 def flow_ids(flows: Events) -> Any:
-    """Return the id of each end of a flow, also of the text of an integer; `NULL` for other texts, and large numbers."""
+    """Return the id of each end of a flow, an integer or its text; `NULL` for other texts and large numbers."""
     ids = flows.column("id")
     return np.fromiter(map(_flow_id, ids), np.int64, count=len(ids))
 
@@ -253,7 +253,7 @@ _NUMBER = re.compile(r"(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
 def names_of_processes(metadata: Events) -> list[tuple[str, Any, str | None]]:
-    """Return of metadata events: `process_name` or `process_labels`, the process, and the text if there is one."""
+    """Return for each metadata event `process_name` or `process_labels`, the process, and the text or None."""
     return [(event.name, event.pid, _text_of(event.name, event.args)) for event in metadata.events]
 
 
@@ -269,14 +269,14 @@ def _text_of(name: str, arguments: Any) -> str | None:
 
 
 def hashed_arguments(events: Events) -> Any:
-    """Return an int64 for the arguments of each event: equal ones have the same, others hardly ever, in every process."""
+    """Return a 64-bit hash of the arguments of each event; it is the same in every process."""
     from perfguard.artifacts.readers.events import as_bytes
 
     return hashed([b"" if one is UNSET else one for one in as_bytes(events.column("args"))])
 
 
 def hashed(values: Sequence[bytes]) -> Any:
-    """Return an int64 for each text, as `hashed_arguments` does."""
+    """Return the hash of each text, as `hashed_arguments` does."""
     import polars as pl
 
     return pl.Series(values, dtype=pl.Binary).hash().to_numpy().view(np.int64)
@@ -294,16 +294,16 @@ def are_odd(counters: Events) -> Any:
 
 
 _ONLY_NUMBERS = r'^\{\s*("[^"]*":\s*-?[0-9][0-9.eE+-]*\s*,?\s*)+\}$'
-#: The characters outside of the texts of an object whose values are numbers; `_COLON` and `_OPEN` are counted.
+#: The characters outside strings in an object whose values are numbers; `_COLON` and `_OPEN` are counted.
 _PLAIN = np.zeros(256, np.bool_)
 _PLAIN[np.frombuffer(b"{}:,0123456789.eE+- \t\n\r", np.uint8)] = True
 _QUOTE, _COLON, _OPEN = b'":{'
 
 
 def _are_numbers(arguments: Sequence[Any]) -> bool:
-    """Whether JSON objects certainly hold numbers only, and each at least one.
+    """Whether JSON objects certainly contain only numbers, and each at least one.
 
-    Then no letter is outside of a text (but in 1e5), no bracket opens a list or a second object, and each text is a key.
+    Then no letter is outside a string (except in 1e5), no bracket opens an array or an inner object, and each string is a key.
     """
     text = b",".join(arguments)
     if b"\\" in text or text.count(b'{"') != len(arguments):

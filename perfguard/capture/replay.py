@@ -62,7 +62,7 @@ def replay_tree(tree: RemoteTree) -> Recording:
         for name in (RECORDING_FILE, STEPS_FILE):
             if tree.is_file(tree.root / name):
                 try:
-                    Path(scratch, name).write_bytes(tree.text_of(name))
+                    Path(scratch, name).write_bytes(tree.read_bytes(name))
                 except Unfetched as error:
                     raise DamagedError(f"{tree.shown}/{error}; repair it, then run the same command again.") from error
         try:

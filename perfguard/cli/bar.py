@@ -1,4 +1,4 @@
-"""The progress bar: how much is done, at which rate, and the time left, on a terminal, once something takes a while."""
+"""Progress bars on a terminal: what is done, the rate and the time left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from perfguard.cli.output import screen
 from perfguard.screen import is_terminal, width_of
 
-#: What is done sooner needs no bar.
+#: Shorter tasks have no bar.
 SHOWN_AFTER_S = 2.0
 
 Drawn = TypeVar("Drawn", bound="_Drawn")
@@ -24,9 +24,9 @@ class _Drawn:
             return
         from tqdm import tqdm
 
-        # Its monitor is a thread, which would only redraw.
+        # tqdm's monitor thread would only redraw.
         tqdm.monitor_interval = 0
-        # A terminal that does not say how high it is would be shown nothing without `nrows`.
+        # Without `nrows`, nothing is shown on a terminal of unknown height.
         self._bar = tqdm(
             total=0, ncols=width_of(sys.stderr), nrows=2, leave=False, smoothing=0.0, file=sys.stderr, **look
         )
@@ -37,12 +37,12 @@ class _Drawn:
             self._bar.total += total
 
     def report(self, count: int) -> None:
-        """Add to what is done."""
+        """Add to the part that is done."""
         if self._bar is not None:
             self._bar.update(count)
 
     def clear(self) -> None:
-        """Remove the bar, so that something else can be printed; the next report draws it again."""
+        """Remove the bar, so that other text can be printed; the next report draws it again."""
         if self._bar is not None:
             self._bar.clear()
 
@@ -57,36 +57,36 @@ class _Drawn:
 
 
 class Bar(_Drawn):
-    """A `Progress`: bytes that were read, shown after two seconds."""
+    """A `Progress` of the bytes that are read, shown after two seconds."""
 
     def __init__(self) -> None:
         super().__init__(unit="B", unit_scale=True, delay=SHOWN_AFTER_S)
 
 
 class Steps(_Drawn):
-    """Things that take seconds or minutes each, by name, such as runs of a suite; the time left, once one of them is over."""
+    """Named steps that take seconds or minutes each, such as runs of a suite; the time left is shown once one has ended."""
 
     def __init__(self) -> None:
         super().__init__(bar_format="{desc}{postfix}")
         self._workload = ""
 
-    def begin_anew(self, total: int) -> None:
-        """Count from here: what was done before took its own time."""
+    def restart(self, total: int) -> None:
+        """Count from 0 again, without the time of earlier steps."""
         if self._bar is not None:
             self._bar.reset(total)
 
     def begin_workload(self, name: str) -> None:
-        """Put a name before what is shown from now on."""
+        """Put a name before all later lines."""
         self._workload = f"{name}: "
 
-    def say(self, what: str) -> None:
-        """Show what is being done now."""
+    def show(self, what: str) -> None:
+        """Show the current step."""
         if self._bar is None:
             return
         from perfguard.reports.names import printable
         from perfguard.reports.table import Cut, cut
 
-        # A line that wraps cannot be taken away.
+        # A line that wraps cannot be removed.
         on = screen(err=True)
         left = ""
         if 0 < self._bar.n < self._bar.total:

@@ -45,7 +45,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     with Steps() as steps:
         steps.begin(runs)
         while len(found) < runs:
-            steps.say(f"run {len(found) + 1} of {runs}")
+            steps.show(f"run {len(found) + 1} of {runs}")
             found.append(_one_run(pytest_args))
             steps.report(1)
             if not found[0]:

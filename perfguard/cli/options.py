@@ -12,7 +12,7 @@ import click
 
 from perfguard.cli.output import FILES, VERBOSITY, Exit, echo_plain
 from perfguard.errors import UsageError, nearest
-from perfguard.screen import wanted_colours
+from perfguard.screen import requested_colours
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Command = TypeVar("Command", bound=click.Command)
@@ -131,7 +131,7 @@ def _choose_colours(context: click.Context, option: click.Parameter, value: str 
     # A command has the colours of the group it was called through, unless it has an option of its own.
     if value is not None or context.parent is None:
         chosen = _COLOURS[value or "auto"]
-        context.color = wanted_colours(os.environ) if chosen is None else chosen
+        context.color = requested_colours(os.environ) if chosen is None else chosen
 
 
 def confirm_deletion(what: str, *, yes: bool) -> None:

@@ -95,7 +95,7 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
     if isinstance(ref, str):
         repository = find_repository(directory)
         here = current_side(directory, repository.top)
-        requested.steps.say(f"checking out {ref}")
+        requested.steps.show(f"checking out {ref}")
         worktree = add_worktree(repository, ref, place)
         base = base_in(worktree, here)
         sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
@@ -109,7 +109,7 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
     if requested.time_off:
         found.remarks.append(f"no step was timed: {requested.time_off}")
     both = [name for name in now if name in before]
-    requested.steps.begin_anew(len(both))
+    requested.steps.restart(len(both))
     for number, name in enumerate(both, 1):
         timed = (recorded_base.timed.get(name), recorded.timed.get(name))
         label = f"{name} ({number} of {len(both)})"
@@ -123,7 +123,7 @@ def _record(side: Side, requested: Requested, place: Place) -> tuple[Recorded, d
     """Record a side. Raises `Invalid` where pytest cannot run there, `UsageError` where the user's own side has no test."""
     here = side.name == "current"
     whose = "the working tree" if here else "the base"
-    requested.steps.say(f"recording {whose}")
+    requested.steps.show(f"recording {whose}")
     recorded = record(
         side,
         place,
@@ -211,7 +211,7 @@ def _compared(
         place,
         processes=requested.processes or thresholds.PAIRED_PROCESSES,
         together=can_share and not unlike,
-        say=requested.steps.say,
+        show=requested.steps.show,
         is_suspect=partial(is_to_be_confirmed, current=now, policy=requested.policy),
     )
     verdict, judged = compare_paired(

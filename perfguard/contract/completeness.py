@@ -14,8 +14,8 @@ from perfguard.artifacts.conditions import (
     evaluate,
     known_conditions,
     parts_of,
+    shown,
     undecided,
-    worded,
 )
 from perfguard.artifacts.layout import Slot
 from perfguard.artifacts.survey import FoundCycle
@@ -72,7 +72,7 @@ def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], n
         if need is None and slot.name not in filled:
             unknown[", ".join(undecided(slot.required, known))].append(path)
         elif need == "always" and slot.name not in filled:
-            when = "" if slot.required == "always" else f" where {worded(slot.required)} ({_reasons(slot, known)})"
+            when = "" if slot.required == "always" else f" where {shown(slot.required)} ({_reasons(slot, known)})"
             yield Finding(
                 code=Code[slot.missing],
                 place=relative(found.place / path, root),
@@ -83,17 +83,17 @@ def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], n
             yield Finding(
                 code=Code.A106,
                 place=relative(there.path, root),
-                message=f"layout {found.layout.id} has it only where {worded(slot.required)} ({_reasons(slot, known)})",
+                message=f"layout {found.layout.id} has it only where {shown(slot.required)} ({_reasons(slot, known)})",
             )
     for names, paths in unknown.items():
         notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")
-    if found.strangers:
-        more = f" and {len(found.strangers) - _NAMED} more" if len(found.strangers) > _NAMED else ""
+    if found.unmatched:
+        more = f" and {len(found.unmatched) - _NAMED} more" if len(found.unmatched) > _NAMED else ""
         yield Finding(
             code=Code.A103,
             severity=Severity.NOTE,
             place=relative(found.place, root),
-            message=f"layout {found.layout.id} has no slot for {', '.join(found.strangers[:_NAMED])}{more}",
+            message=f"layout {found.layout.id} has no slot for {', '.join(found.unmatched[:_NAMED])}{more}",
         )
 
 

@@ -178,7 +178,7 @@ def read_cycle(
         from perfguard.artifacts.remote import Unfetched
 
         try:
-            found, here = stack.enter_context(task.tree.at_hand(task.found))
+            found, here = stack.enter_context(task.tree.fetched(task.found))
         except Unfetched as error:
             return unreadable_cycle(task, f"it cannot be fetched: {error}")
         task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)

@@ -24,8 +24,8 @@ _LONGEST_INTEGER = 18
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
-def read_text(path: Path, *, wanted: str, largest: int = LARGEST_BYTES) -> str:
-    """Return the text of a configuration file; `wanted` says which file to name where it is missing.
+def read_text(path: Path, *, hint: str, largest: int = LARGEST_BYTES) -> str:
+    """Return the text of a configuration file; `hint` says which file to name if it is missing.
 
     Raises `UsageError` for a file that is missing, not regular, too large, empty or not UTF-8.
     """
@@ -38,7 +38,7 @@ def read_text(path: Path, *, wanted: str, largest: int = LARGEST_BYTES) -> str:
                 raise UsageError(f"{name} is not a regular file; name a configuration file.")
             data = file.read(largest + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"{name} is missing; name {wanted}.") from error
+        raise UsageError(f"{name} is missing; name {hint}.") from error
     except IsADirectoryError as error:
         raise UsageError(f"{name} is a directory; name the file in it.") from error
     except (OSError, ValueError) as error:

@@ -441,7 +441,7 @@ def _merged(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any
 
 
 def _load(path: Path) -> dict[str, Any]:
-    document = read_yaml(read_text(path, wanted="the YAML of your MindFormers task", largest=LARGEST_BYTES), str(path))
+    document = read_yaml(read_text(path, hint="the YAML of your MindFormers task", largest=LARGEST_BYTES), str(path))
     if not isinstance(document, dict):
         raise UsageError(
             f"{path} is not a MindFormers configuration: it must have keys with values, got {shown(document)}."

@@ -75,7 +75,7 @@ def _read(path: Path) -> dict[str, Any]:
     if not os.path.lexists(path):
         return {}
     try:
-        document = read_json(read_text(path, wanted="the cfg_path of the DynamicProfilerMonitor"), str(path))
+        document = read_json(read_text(path, hint="the cfg_path of the DynamicProfilerMonitor"), str(path))
         if not isinstance(document, dict):
             raise UsageError(f"{path} must be a JSON object, got {shown(document)}.")
     except UsageError as error:

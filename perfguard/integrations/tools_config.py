@@ -42,7 +42,7 @@ def read_tools_config(path: str | Path) -> ToolsConfig:
     """Read a tools.json, or the `tools:` of a YAML (.yaml, .yml). Raises `UsageError`, in one line that names the value."""
     if not isinstance(path, (str, Path)):
         raise UsageError(f"tools_profiler needs the path of a tools.json, got {shown(path)}.")
-    text = read_text(Path(path), wanted="the tools.json of your model")
+    text = read_text(Path(path), hint="the tools.json of your model")
     name = one_line(str(path))
     if Path(path).suffix.lower() not in (".yaml", ".yml"):
         return tools_config(read_json(text, name), source=name)

@@ -73,7 +73,7 @@ def calibrated(runs: Sequence[Iterable[Measurement]], *, policy: Policy) -> tupl
 
 
 def _exact(name: str, runs: int, subjects: Iterable[list[Measurement]]) -> Calibrated:
-    """Count different values; a missing one is a value of its own."""
+    """Count different values; a missing one counts as a value."""
     most = 1
     for measured in subjects:
         different = {repr(one.value) for one in measured}

@@ -188,7 +188,7 @@ class _Pair:
         self, state: State, code: Code | None = None, message: str = "", weight: float = 0.0, *, warns: bool = False
     ) -> Comparison:
         """Return the comparison; with a code and a judged metric, it has a finding."""
-        # A side without controlled processes is no regression.
+        # A side without controlled processes is not a regression.
         is_judged = self.tolerance is not None and (all(self.runs) or not self.metric.by_run)
         finding = None
         if code is not None and is_judged:

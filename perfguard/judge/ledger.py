@@ -230,7 +230,7 @@ def _communication(old: _Side, new: _Side) -> tuple[int, int] | None:
 
 
 def _of_operators(old: _Side, new: _Side) -> Iterator[Entry]:
-    """Yield the parts of the operators, without collectives if communication is a part of its own."""
+    """Yield the parts of the operators, without collectives if communication is a separate part."""
     apart = _communication(old, new) is not None
     base = [name for name in old[OPERATORS] if not (apart and COLLECTIVE.search(name))]
     current = [name for name in new[OPERATORS] if not (apart and COLLECTIVE.search(name))]
@@ -321,7 +321,7 @@ def _renames(old: _Side, new: _Side, *, vanished: set[str], appeared: set[str]) 
         names = {name: name for name in new[OPERATORS] if name in old[OPERATORS]}
         names |= {after: before for after, (before, _) in renames.items()}
         base, current = _places(_order(old), {name: name for name in names.values()}), _places(_order(new), names)
-        # First both neighbours must be equal, then the one before or the one behind alone.
+        # First both neighbours must be equal, then only the one before or the one after.
         for neighbours in ((0, 1), (0,), (1,)):
             left = _keys(old, base, vanished - {*names.values()}, neighbours)
             right = _keys(new, current, appeared - names.keys(), neighbours)
@@ -346,9 +346,9 @@ def _keys(
 
 
 def _places(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, _Place]:
-    """Return the nearest anchors before and behind every operator, by their names in the base; None is an end of the step."""
-    before, behind = _nearest(order, anchors), _nearest(order[::-1], anchors)
-    return {name: (before[name], behind[name]) for name in order}
+    """Return the nearest anchors before and after every operator, by their names in the base; None is an end of the step."""
+    before, after = _nearest(order, anchors), _nearest(order[::-1], anchors)
+    return {name: (before[name], after[name]) for name in order}
 
 
 def _nearest(order: Sequence[str], anchors: Mapping[str, str]) -> dict[str, str | None]:
@@ -374,6 +374,6 @@ def _alike(
 
 
 def _reason(shapes: Mapping[str, float] | None, place: _Place, neighbours: Sequence[int]) -> str:
-    before, behind = place[0] or "the step's begin", place[1] or "the step's end"
-    where = {(0, 1): f"between {before} and {behind}", (0,): f"after {before}", (1,): f"before {behind}"}
+    before, after = place[0] or "the step's begin", place[1] or "the step's end"
+    where = {(0, 1): f"between {before} and {after}", (0,): f"after {before}", (1,): f"before {after}"}
     return f"{'same calls and shapes' if shapes else 'same calls'}, {where[tuple(neighbours)]}"

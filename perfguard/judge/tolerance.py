@@ -1,4 +1,4 @@
-"""Tolerances: how much a metric may change, and which rule holds for a measurement."""
+"""Tolerances: how much a metric may change, and which rule applies to a measurement."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def is_like(name: str, glob: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A tolerance the user set for `metric`, `metric[subject]` or `metric[glob*]`; None switches the judging off."""
+    """A tolerance that the user set for `metric`, `metric[subject]` or `metric[glob*]`; None: the metric is only shown."""
 
     pattern: str
     tolerance: Tolerance | None
@@ -89,11 +89,11 @@ class Rule:
             )
 
     def matches(self, metric: str, subject: str) -> bool:
-        """Whether the rule holds for this measurement."""
+        """Whether the rule applies to this measurement."""
         name, glob = self._parts
         if name != metric or glob is None:
             return name == metric
-        # A rule for an operator holds on every rank.
+        # A rule for an operator applies to every rank.
         return is_like(subject, glob) or is_like(split_rank(subject)[1], glob)
 
     @property

@@ -218,7 +218,7 @@ def _exact_levels(values: Sequence[float]) -> list[_Level]:
     """Return the levels of an exact number, without short ones between two equal levels."""
     found: list[_Level] = []
     for index, value in enumerate(values):
-        # Values between two equal levels, each in one run, are no levels.
+        # Values between two equal levels, each in one run, are not levels.
         back = _level_before_short_ones(found, value)
         if back is None:
             found.append(_Level(start=index, end=index + 1, value=value))

@@ -314,7 +314,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
 
 
 def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | None:
-    """Return one warning for all changes; None if changes fail, where each has a finding of its own."""
+    """Return one warning for all changes; None if changes fail, because each has its own finding."""
     text = "" if policy.changed_fails else changes_text(comparisons)
     if not text:
         return None

@@ -18,7 +18,7 @@ from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
 CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
 #: Metrics that count operators: their calls, or for graphs that a compiler saved their nodes.
 COUNTED = ("operator_calls", "graph_operators")
-#: If the removed work is so many times the rest, there is no rest: shares of some tens of operators have six digits each.
+#: If the removed work is this many times the rest, there is no rest: shares of some tens of operators have six digits each.
 _NOTHING_LEFT = 1e4
 
 

@@ -207,7 +207,7 @@ class Judging:
             baseline_file=self.projects.of_workload(workload).store.path(workload),
             limit_s=self._limit_s(took_s),
             budget=self._budget,
-            show=self.progress.say,
+            show=self.progress.show,
         )
 
     @cached_property
@@ -238,7 +238,7 @@ class Judging:
         item = next((item for item in self.selected if item.nodeid == nodeid), None)
         runs = self.projects.main.settings.runs if item is None else self.settings_of(item).runs
         name = nodeid.rpartition("::")[2] if item is None else item.name
-        self.progress.say(self.rounds.line(name, place, of, number, *self._most_rounds(runs)))
+        self.progress.show(self.rounds.line(name, place, of, number, *self._most_rounds(runs)))
 
     def _most_rounds(self, runs: int) -> tuple[int, bool]:
         """Return how many rounds time a workload at most, and whether the number is fixed."""

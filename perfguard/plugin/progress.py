@@ -61,19 +61,19 @@ class ProgressLine:
             return
         self._shown_at = now
         left = (now - self._began) / done * (total - done)
-        self.say(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
+        self.show(f"perfguard: {phase.value} step {done}/{total}, about {left:.0f} s left")
 
     def clear(self, nodeid: str) -> None:
-        """Remove the line, and begin the line of results anew, as pytest does for a file."""
+        """Remove the line, and begin the line of results again, as pytest does for a file."""
         if not self._shown:
             return
-        self.say("")
+        self.show("")
         self._shown = False
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and reporter.showfspath:
             reporter.write_fspath_result(nodeid, "")
 
-    def say(self, line: str) -> None:
+    def show(self, line: str) -> None:
         """Show a line at once."""
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         capture = self._config.pluginmanager.get_plugin("capturemanager")

@@ -135,9 +135,9 @@ def _shared(columns: Sequence[Column], natural: Sequence[int], width: int) -> li
     """Share the width among the columns: each has its least, and the first ones take what they need beyond."""
     spare = width - _least_sum(columns, natural)
     widths = []
-    for column, wanted in zip(columns, natural, strict=True):
-        least = _least(column, wanted)
-        more = min(spare, wanted - least)
+    for column, full in zip(columns, natural, strict=True):
+        least = _least(column, full)
+        more = min(spare, full - least)
         widths.append(least + more)
         spare -= more
     return widths

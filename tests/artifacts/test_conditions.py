@@ -20,8 +20,8 @@ from perfguard.artifacts.conditions import (
     expectation,
     known_conditions,
     parts_of,
+    shown,
     undecided,
-    worded,
 )
 from perfguard.artifacts.layout import Layout, Slot, layouts
 from perfguard.artifacts.survey import FoundCycle, FoundFile
@@ -345,4 +345,4 @@ def test_what_was_said_contradicts_and_what_is_missing_does_not(name, value, tol
 
 
 def test_an_expression_is_worded_as_it_is_expected():
-    assert worded("graph & !sink") == "graph, no-sink"
+    assert shown("graph & !sink") == "graph, no-sink"

@@ -95,8 +95,8 @@ def test_the_tables_with_numbers_are_in_another_schema(tables):
     "query, sentence",
     [
         ("drop table main.spans", "this is DROP"),
-        ("select 1; select 2", "it is 2 statements"),
-        ("-- nothing", "it is 0 statements"),
+        ("select 1; select 2", "it has 2 statements"),
+        ("-- nothing", "it has 0 statements"),
         (
             "select coter from kernel_counters",
             'Referenced column "coter" not found in FROM clause (Candidate bindings: "counter"',

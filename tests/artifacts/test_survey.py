@@ -128,7 +128,7 @@ def test_every_file_of_a_cycle_is_in_its_slot_or_a_stranger(tmp_path):
         ("log", None, "profiler_1.log"),
         ("log", None, "profiler_2.log"),
     ]
-    assert cycle.strangers == ("FRAMEWORK/cpu_op_type_info_2.csv.tmp", "deep/er/core")
+    assert cycle.unmatched == ("FRAMEWORK/cpu_op_type_info_2.csv.tmp", "deep/er/core")
 
 
 # -- ways to be recognised -------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_neighbour_whose_name_goes_on_is_not_inside(tmp_path, knowing):
     tree(tmp_path, "run/top.txt", "run.more/x", "run-more/x", "run0/x", "run/run/x")
     assert [place for _, place in found_in(tmp_path)] == ["run", "run-more", "run.more", "run0"]
     (first, *_) = survey(tmp_path).cycles
-    assert first.strangers == ("run/x", "top.txt")
+    assert first.unmatched == ("run/x", "top.txt")
 
 
 def test_the_first_slot_that_matches_takes_a_file(tmp_path, knowing):
@@ -242,7 +242,7 @@ def test_a_cycle_that_nests_leaves_to_inner_cycles_what_is_theirs(tmp_path, know
     tree(tmp_path, "o/top.txt", "o/a.csv", "o/run/b.csv", "o/run/odd", "o/runs.csv", "o/x.trace", "o/deep/sub/c.csv")
     cycles = {cycle.layout.id: cycle for cycle in survey(tmp_path).cycles}
     assert {
-        id_: (cycle.place.relative_to(tmp_path).as_posix(), [f.path.name for f in cycle.files], cycle.strangers)
+        id_: (cycle.place.relative_to(tmp_path).as_posix(), [f.path.name for f in cycle.files], cycle.unmatched)
         for id_, cycle in cycles.items()
     } == {
         "outer": ("o", ["a.csv", "c.csv", "runs.csv"], ("top.txt",)),
@@ -271,7 +271,7 @@ def test_a_directory_is_taken_for_the_one_layout_that_was_named(tmp_path, knowin
     wanted = a_layout("wanted", FOLDER, slots=(a_slot("a.csv"),))
     knowing(wanted)
     (cycle,) = survey(tree(tmp_path, "a.csv", "b.csv"), wanted).cycles
-    assert (cycle.place, cycle.because, cycle.strangers) == (tmp_path, "you said so", ("b.csv",))
+    assert (cycle.place, cycle.because, cycle.unmatched) == (tmp_path, "it was requested", ("b.csv",))
     assert [file.path.name for file in cycle.files] == ["a.csv"]
 
 
@@ -348,7 +348,7 @@ def test_files_of_many_ranks_are_told_apart_where_the_layout_says_so(tmp_path, k
             ["a_0.csv", "info.json"],
             ["a_10.csv", "b_10.csv"],
         ]
-        assert [cycle.strangers for cycle in found] == [("odd",), ()]
+        assert [cycle.unmatched for cycle in found] == [("odd",), ()]
 
 
 def test_one_rank_in_a_directory_of_many_is_one_cycle(tmp_path, knowing):
@@ -488,7 +488,7 @@ def test_odd_names_are_only_names(tmp_path, knowing, name):
     assert [(file.slot.name, file.path.name) for file in cycle.files] == [
         *sorted([("deep", f"{name}.csv"), ("table", f"{name}.csv")], reverse=f"{name}.csv" < "deep")
     ]
-    assert cycle.strangers == (name,)
+    assert cycle.unmatched == (name,)
 
 
 @pytest.mark.parametrize("name", ["profile", "."])
@@ -526,4 +526,4 @@ def test_no_cycle_lies_in_another_and_all_are_found_again(tmp_path_factory, path
     for cycle in found.cycles:
         if cycle.place in places and cycle.layout.cycle == "directory":
             there = sorted(one for one in cycle.place.rglob("*") if one.is_file())
-            assert sorted([*(f.path for f in cycle.files), *(cycle.place / s for s in cycle.strangers)]) == there
+            assert sorted([*(f.path for f in cycle.files), *(cycle.place / s for s in cycle.unmatched)]) == there

@@ -77,7 +77,7 @@ def quiet(what: str) -> None:
 
 def test_two_processes_take_turns(place, sides, child):
     child(in_turns())
-    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, show=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert found.lost == ()
     steps = thresholds.BLOCKS * thresholds.BLOCK_STEPS
@@ -91,7 +91,7 @@ def test_what_three_pairs_have_seen_two_more_confirm(place, sides, child):
     child(in_turns())
     asked = []
     found = time_pairs(
-        *sides, place, processes=5, together=False, say=quiet, is_suspect=lambda timings: not asked.append(len(timings))
+        *sides, place, processes=5, together=False, show=quiet, is_suspect=lambda timed: not asked.append(len(timed))
     )
     assert len(found.timings) == thresholds.CONFIRMING_PAIRS
     assert asked == [thresholds.PROCESS_PAIRS]
@@ -103,7 +103,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
     open({str(tmp_path / "once")!r}, "w"); os.kill(os.getpid(), 9)
 """
     child(in_turns(once))
-    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, show=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     (lost,) = found.lost
     assert lost.number == 1
@@ -122,7 +122,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
     monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))
-    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, show=quiet)
     assert found.timings == ()
     assert [one.number for one in found.lost] == [1, 2]
     assert found.lost[0].reason.startswith(reason)
@@ -131,7 +131,7 @@ def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, mon
 def test_processes_that_could_not_be_bound_say_so(place, sides, child, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
     child(in_turns())
-    found = time_pairs(*sides, place, processes=5, together=False, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=False, show=quiet)
     assert "the processes could not be bound to one CPU" in found.notes
     assert len(found.timings) == thresholds.PROCESS_PAIRS
 
@@ -158,7 +158,7 @@ LOST = LostRun(number=1, reason="was ended by SIGSEGV")
 
 def test_the_others_count_where_a_process_is_lost(place, sides, monkeypatch):
     together(monkeypatch, TIMED, LOST, TIMED, LOST, TIMED)
-    found = time_pairs(*sides, place, processes=5, together=True, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=True, show=quiet)
     assert (len(found.timings), found.lost) == (3, (LOST, LOST))
     assert found.notes == ("timed interleaved; the order was drawn with seeds 7 7 7",)
 
@@ -167,7 +167,7 @@ def test_the_others_count_where_a_process_is_lost(place, sides, monkeypatch):
 def test_what_one_process_does_not_bear_takes_turns(place, sides, child, monkeypatch, results):
     together(monkeypatch, *results)
     child(in_turns())
-    found = time_pairs(*sides, place, processes=5, together=True, say=quiet)
+    found = time_pairs(*sides, place, processes=5, together=True, show=quiet)
     assert len(found.timings) == thresholds.PROCESS_PAIRS
     assert not any(one.interleaved for one in found.timings)
     assert found.notes[0].startswith("not interleaved: one process cannot run both sides (")

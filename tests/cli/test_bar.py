@@ -81,9 +81,9 @@ def test_a_name_longer_than_the_terminal_is_cut(monkeypatch):
         "from perfguard.cli.bar import Steps\n"
         "with Steps() as steps:\n"
         "    steps.begin(2)\n"
-        "    steps.say('x' * 300)\n"
+        "    steps.show('x' * 300)\n"
         "    steps.report(1)\n"
-        "    steps.say('中' * 300)\n"
+        "    steps.show('中' * 300)\n"
     )
     _, text = on_a_terminal([sys.executable, "-c", source], columns=50, env=dict(os.environ))
     assert "\n" not in text.strip("\n")

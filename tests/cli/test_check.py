@@ -346,7 +346,7 @@ def test_a_directory_is_judged_as_the_layout_that_is_named(tmp_path):
     found = run("check", TORCH / "profiler", "--layout", "ms-2.5+cpu", "--explain")
     assert found.exit_code == 3
     assert "A102 a required file is missing" in found.stdout
-    assert "because you said so" in found.stdout
+    assert "because it was requested" in found.stdout
 
 
 def test_an_unknown_layout_is_refused_with_the_nearest():

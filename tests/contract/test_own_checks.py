@@ -219,7 +219,7 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
         (written("from spns"), "own0.sql:5: the query of addmm_is_short: Catalog Error"),
         (written("drop table main.spans"), "this is DROP"),
         (written("from read_csv('/etc/passwd')"), "it can read these tables, and nothing else"),
-        (written("select 1; select 2"), "it is 2 statements"),
+        (written("select 1; select 2"), "it has 2 statements"),
         (
             written(
                 "with x as (insert into main.words values (1, 'a') returning *) select 0 as cycle, 'a' as name, 1 as ns"

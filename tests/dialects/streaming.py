@@ -1,4 +1,4 @@
-"""The same directory in one chunk and in many, with chunks so small that every seam is met."""
+"""The same directory in one chunk and in many, with chunks so small that every cut is tested."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from perfguard.measure import measure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What came of a directory: what was said (`told` is all of it, in no order), what was measured, which slots went by."""
+    """The result for a directory: findings (`reported`: all of them, without order), measurements, and streamed slots."""
 
     findings: tuple[Finding, ...]
-    told: Counter[tuple[Any, ...]]
+    reported: Counter[tuple[Any, ...]]
     measured: dict[tuple[str, str], tuple[Any, ...]]
     streamed: tuple[str, ...]
 
     @classmethod
     def of(cls, contract: Contract) -> Judged:
-        """Measure what was inspected, and keep what was said of it."""
+        """Measure an inspected directory, and keep its findings."""
         return cls(
             findings=contract.findings,
-            told=Counter(
+            reported=Counter(
                 (f.code.name, f.place, f.message, f.severity.name, f.check, f.rank, f.more) for f in contract.findings
             ),
             measured={(one.metric, one.subject): (one.value, one.samples) for one in measure(contract)},
@@ -65,7 +65,7 @@ def streamed(directory: Path, *, chunk_bytes: int = 4000, in_a_file: bool = Fals
 
 
 class InAThread:
-    """Stands in for the second process: what that does is done by threads of this one, which need no time to start."""
+    """A replacement for the second process: a thread, which needs no time to start."""
 
     def __init__(self) -> None:
         self.started: list[Partner] = []
@@ -79,23 +79,23 @@ class InAThread:
 
     def beside(self, path: Path, decoder: EventDecoder) -> Partner:
         memory = self._stack.enter_context(second_process.shared_memory())
-        (jobs, told), (said, replies) = os.pipe(), os.pipe()
+        (jobs, requests), (received, replies) = os.pipe(), os.pipe()
         source = self._stack.enter_context(os.fdopen(jobs, "rb"))
         given = (second_process.mapped(memory), source, replies)
-        work = threading.Thread(target=partner.decode_for_another, args=given, daemon=True)
-        for end in (said, replies):
+        work = threading.Thread(target=partner.serve, args=given, daemon=True)
+        for end in (received, replies):
             self._stack.callback(os.close, end)
         self._stack.callback(work.join)
-        target = self._stack.enter_context(os.fdopen(told, "wb", buffering=0))
+        target = self._stack.enter_context(os.fdopen(requests, "wb", buffering=0))
         work.start()
-        found = Partner(decoder, second_process.mapped(memory), target, said)
+        found = Partner(decoder, second_process.mapped(memory), target, received)
         found.wait()
         self.started.append(found)
         return found
 
 
 class Waited(second_process.Second):
-    """A second process that is waited for, so that it has its share of a short trace."""
+    """A second process that is waited for, so that it decodes chunks of a short trace, too."""
 
     def __init__(self, modules: Sequence[str] = ()) -> None:
         super().__init__(modules)
@@ -110,7 +110,7 @@ class Waited(second_process.Second):
 
 
 def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThread, **how: int) -> tuple[Judged, int]:
-    """Inspect with every trace streamed, and some chunks decoded elsewhere; tells how many of them were, too."""
+    """Inspect with every trace streamed, and some chunks decoded by a second process; also return the number of these."""
     started: list[Partner] = []
 
     @contextmanager
@@ -127,12 +127,12 @@ def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThr
 
 
 def the_same(directory: Path, *, digits: int | None = None, **how: int) -> Judged:
-    """Hold both ways against each other and return what came of the one in chunks.
+    """Compare both ways, and return the result of the one in chunks.
 
-    `digits`: so many behind the point must agree of floats that are added up in another order; None: all.
+    `digits`: the decimals to compare of floats that are added up in another order; None: all.
     """
     one, other = at_once(directory), streamed(directory, **how)
-    assert other.told == one.told
+    assert other.reported == one.reported
     assert rounded(other.measured, digits) == rounded(one.measured, digits)
     return other
 

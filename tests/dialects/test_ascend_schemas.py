@@ -61,7 +61,7 @@ def test_real_files_keep_their_schemas(msinsight, name):
     assert {cycle.layout.id for cycle in found} == {"cluster" if name.startswith("cluster") else "pt-npu"}
     broken = {}
     for cycle in found:
-        assert cycle.strangers == ()
+        assert cycle.unmatched == ()
         for file in cycle.files:
             if file.slot.name not in ELSEWHERE and (errors := best(file.path, file.slot)[0]):
                 broken[f"{cycle.place.name}/{file.path.name}"] = errors

@@ -1,7 +1,7 @@
-"""Readers: bytes -> columns. A reader turns one file of one format family into a `Content`, and judges nothing else.
+"""Readers: bytes -> columns. A reader turns one file of one format family into a `Content`, and checks nothing else.
 
-What goes in: a path, and the artifact's schema (which names the columns of a trace event). What comes out: `Content`, its
-table in cell texts. What the file cannot be read as is raised as `Unreadable` with the place; the contract makes it S101.
+Input: a path, and the artifact's schema (which names the columns of a trace event). Output: `Content`, its table in cell texts.
+For a file that it cannot read, a reader raises `Unreadable` with the place; the contract makes it S101.
 To add a format: write `read(path, schema) -> Content` in a module of its own and one line in `READERS`, or in another
 distribution with an entry point in `perfguard.readers`.
 """
@@ -23,48 +23,48 @@ if TYPE_CHECKING:
 
     from perfguard.artifacts.readers.event_schema import EventSchema
 
-#: Files above this are not read whole.
+#: Larger files are not read whole.
 MAX_BYTES = 2 * 1024**3
 
-#: How much larger than what is on the disk a file may be, unpacked or not: gzip shrinks a trace 13 to 20 times, so far
-#: beyond that it is a bomb or a hole.
+#: The largest ratio of the size of a file, unpacked or not, to its size on the disk: gzip shrinks a trace 13 to 20 times, so
+#: a much larger ratio is a decompression bomb or a sparse file.
 MAX_RATIO = 200
-#: How many columns a table, or how many different keys the events of a trace may have; real ones have up to 1 056.
+#: The largest number of columns of a table, or of different keys of events of a trace; real ones have up to 1 056.
 MAX_COLUMNS = 20_000
-#: How many cells a table may have that are Python texts before they are columns.
+#: The largest number of cells of a table that are Python texts before they are columns.
 MAX_CELLS = 4_000_000
 _SPARSE_FROM = 16 * 1024**2
-#: With more objects than this, a trace has at least so many bytes for each.
+#: A trace with more objects than the first has at least the second number of bytes for each.
 _MANY_OBJECTS, _SHORTEST_EVENT = 10_000, 24
 
-#: The format of files that are known to be there and are not opened: raw binary data.
+#: The format of files that are only listed, never opened: raw binary data.
 OPAQUE = "opaque"
 #: The format of traces ("Trace Event Format"), plain or gzip.
 TRACE = "chrome-trace"
 
-#: What a format without a document has; JSON's null is a document.
+#: The `document` of a format without documents; JSON's null is a document.
 NO_DOCUMENT = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a file holds: rows (`table`), a JSON document around or instead of them, or only lines nobody parses."""
+    """The content of a file: rows (`table`), a JSON document around or instead of them, or messages of a log."""
 
     table: Table | None = None
     document: Any = NO_DOCUMENT
     #: Tables by name, of a format that holds many (a database).
     tables: Mapping[str, Table] = field(default_factory=dict)
-    #: Of a trace that went by: where its events are in the document, and how many there were.
+    #: Of a streamed trace: the JSON path of its events, and their number.
     events_path: str = "$"
     events: int = 0
     #: The same for two traces whose events have the same times.
     digest: bytes = b""
-    #: The schema by which they were decoded; None where nothing went by.
+    #: The schema that decoded them; None for other files.
     event_schema: EventSchema | None = None
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The rows; raises when the format has none."""
+        """The rows. Raises `ValueError` if the format has none."""
         if self.table is None:
             raise ValueError("this artifact has no table")
         return self.table.frame
@@ -84,7 +84,7 @@ def open_file(path: Path, *, buffering: int = -1, sparse: bool = False) -> Binar
     found = os.fstat(file.fileno())
     if not sparse and found.st_size > _SPARSE_FROM and found.st_blocks * 512 * MAX_RATIO < found.st_size:
         file.close()
-        raise Unreadable(f"it claims {found.st_size} bytes and has {found.st_blocks * 512} on the disk")
+        raise Unreadable(f"it is a sparse file: of {found.st_size} bytes, {found.st_blocks * 512} are on the disk")
     return file
 
 
@@ -98,7 +98,7 @@ def read_start(path: Path, limit: int) -> bytes:
 
 
 def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
-    """Read a regular file whole; raises `Unreadable` for anything else, for what is too large, and for a sparse file."""
+    """Read a regular file whole; raises `Unreadable` for anything else, and for a file that is too large or sparse."""
     if path.is_file() and (size := path.stat().st_size) > limit:
         raise Unreadable(f"it has {size} bytes, more than the {limit} that are read whole")
     open_file(path).close()
@@ -115,9 +115,9 @@ def decode_text(raw: bytes) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read a text whole, line breaks as they are; raises `Unreadable` where it is empty or its last line has no end.
+    """Read a text whole, with its line breaks; raises `Unreadable` if it is empty or its last line has no line break.
 
-    Every writer of these formats ends its last line: one without an end was cut, perhaps in the middle of a number.
+    All writers of these formats end the last line: without its end, the file was cut off, maybe in the middle of a number.
     """
     text = decode_text(read_bytes(path))
     if not text:
@@ -128,7 +128,7 @@ def read_text(path: Path) -> str:
 
 
 def read_cells(path: Path) -> str:
-    """Read the text of a table whole, as `read_text` does; raises `Unreadable` where it has too many cells to hold."""
+    """Read the text of a table, as `read_text` does; also raises `Unreadable` for too many cells."""
     text = read_text(path)
     cells = sum(map(text.count, " \t,;\n"))
     if cells > MAX_CELLS:

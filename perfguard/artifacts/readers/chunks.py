@@ -1,8 +1,8 @@
-"""Chunks: an array of JSON objects of any length, a piece at a time, cut between two objects.
+"""Chunks: an array of JSON objects of any length, one piece at a time, cut between two objects.
 
-A trace is one document, so no JSON library reads it in pieces. It is cut where `}, {"name":` stands: that cannot lie inside
-a string (the quote would be escaped), and where it lies inside an event the chunk does not decode as an array: it ends too
-soon, and is read on. So whoever decodes the chunks says whether a cut was right, and no cut is believed that was not decoded.
+A trace is one document, so no JSON library reads it in pieces. It is cut at `}, {"name":`. This cannot be inside a string (the
+quote would be escaped). If it is inside an event, the chunk does not decode as an array, because it ends too early; then the
+chunk is enlarged. So the decoder confirms every cut.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from perfguard.artifacts.readers.document import malformed, place_of, refuse_rep
 from perfguard.artifacts.readers.source import Source
 from perfguard.artifacts.table import Unreadable
 
-#: What is decoded at once: text, objects and columns of it fit the cache of a core, which halves the CPU time of 8 MB.
+#: The size of a chunk: its text, objects and columns fit the cache of a core, which halves the CPU time of 8 MB chunks.
 CHUNK_BYTES = 1024 * 1024
 #: The longest event, and the longest document around the events, that is read.
 MAX_EVENT_BYTES = 128 * 1024**2
-#: How far behind the end of a chunk a cut is looked for before the whole chunk is searched.
+#: The part at the end of a chunk that is searched for a cut before the whole chunk is.
 _TAIL_BYTES = 4 * 1024
 
-#: Between two events: the end of one, and the beginning of another with the key that writers put first.
+#: Between two events: the end of one, and the beginning of the next with a key that profilers write first.
 _USUAL_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|args)"\s*:)')
 _ANY_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"[^"\\]*"\s*:)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 
 
 class CutShort(Exception):
-    """A chunk ends inside an event: its cut was none, or the file was cut off."""
+    """A chunk ends inside an event: the cut was wrong, or the file is cut off."""
 
 
 class Ended(Exception):
@@ -45,7 +45,7 @@ class Ended(Exception):
 
 
 class Broken(Exception):
-    """A chunk is no JSON from `position` of its bytes on."""
+    """A chunk is not valid JSON at `position` of its bytes."""
 
     def __init__(self, message: str, position: int | None) -> None:
         super().__init__(message)
@@ -54,15 +54,15 @@ class Broken(Exception):
 
 
 def end_of_document(error: Exception) -> int | None:
-    """Return where a document ends, if what a decoder refuses is that more follows it."""
+    """Return the end of a document if the decoder's error is that more follows it."""
     place = place_of(error)
-    # It counts the first of the trailing characters as read.
+    # The decoder has read the first of the trailing characters.
     return place - 1 if place is not None and "trailing characters" in str(error) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """Events of a trace as one array: `view` is `[`, whole events, `]`. It is good until the next chunk is asked for.
+    """Events of a trace as one array: `view` is `[`, whole events, `]`. It is valid until the next chunk is read.
 
     `offset` is where the first event begins in the (unpacked) file.
     """
@@ -72,35 +72,35 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A chunk that was set aside: its text with the brackets, what stands behind it in the file, and who keeps it where."""
+class Submitted:
+    """A chunk that was copied to a slot of the helper: its text with the brackets, and the text after it in the file."""
 
     text: memoryview
-    behind: bytes
+    after: bytes
     offset: int
     slot: int
 
 
 class Helper(Protocol):
-    """Decodes some of the chunks in another process, while others are decoded here."""
+    """Decodes some of the chunks in another process, while this one decodes others."""
 
-    #: How many chunks may be set aside.
-    room: int
+    #: The largest number of submitted chunks.
+    slots: int
 
-    def takes(self, length: int) -> bool:
-        """Whether a text of so many bytes can be set aside for it."""
+    def accepts(self, length: int) -> bool:
+        """Whether there is a slot for a text of `length` bytes."""
         ...
 
-    def set_aside(self, text: memoryview) -> tuple[int, memoryview]:
-        """Copy the text of a chunk, which may be decoded elsewhere from now on; returns where it is, and the copy."""
+    def submit(self, text: memoryview) -> tuple[int, memoryview]:
+        """Copy the text of a chunk to a slot, and maybe start to decode it; return the slot and the copy."""
         ...
 
-    def events(self, one: Waiting) -> Any:
-        """Return the decoded events of a chunk, or None if it has to be decoded here."""
+    def events(self, one: Submitted) -> Any:
+        """Return the decoded events of a chunk, or None if this process has to decode it."""
         ...
 
-    def free(self, one: Waiting) -> None:
-        """Let go of a chunk."""
+    def free(self, one: Submitted) -> None:
+        """Reuse the slot of a chunk."""
         ...
 
 
@@ -109,21 +109,21 @@ Decode = Callable[[Chunk], Any]
 
 
 class Chunks:
-    """The events of a trace in chunks, and the document around them once the last chunk is through.
+    """The events of a trace in chunks, and the document around them.
 
-    A caller goes through `decoded`, and asks for `document` afterwards.
+    Iterate over `decoded` first; then `document` is available.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
         self._buffer = bytearray(CHUNK_BYTES + 2)
-        #: How much of the buffer is filled; the first byte is kept for the bracket.
+        #: The filled part of the buffer; its first byte is reserved for the bracket.
         self._filled = 1
-        #: Where the first of these bytes lies in the file.
+        #: The position in the file of the second byte of the buffer.
         self._offset = 0
         self._at_end = False
-        #: What is read before the rest of the file, and why the rest cannot be read.
-        self._again = memoryview(b"")
+        #: Bytes to read before the rest of the file, and the error that the rest has.
+        self._unread = memoryview(b"")
         self._broken: Unreadable | None = None
         self._header = b""
         self._footer = b""
@@ -131,38 +131,38 @@ class Chunks:
 
     @property
     def path(self) -> str:
-        """Where the events are in the document, as findings name it."""
+        """JSON path of the events in the document, as findings name it."""
         return "$" if self._is_array else "$.traceEvents"
 
     def decoded(self, decode: Decode, helper: Helper | None = None) -> Iterator[Any]:
-        """Yield what `decode`, or its helper, makes of each chunk, in order.
+        """Yield the result of `decode`, or of the helper, for each chunk in order.
 
-        Raises `Unreadable` where the file is no trace, with the byte; what came before it has been yielded.
+        Raises `Unreadable` with the byte at which the file is not a trace, after yielding the events before it.
         """
         self._open_array()
-        waiting: deque[Waiting] = deque()
+        queue: deque[Submitted] = deque()
         is_over = False
         while not is_over:
-            if helper is not None and self._hands_over(helper, waiting):
+            if helper is not None and self._submits(helper, queue):
                 continue
-            if helper is None or not waiting:
+            if helper is None or not queue:
                 is_over = yield from self._alone(decode)
                 continue
             try:
-                found = helper.events(waiting[0])
+                found = helper.events(queue[0])
                 if found is None:
-                    found = decode(Chunk(view=waiting[0].text, offset=waiting[0].offset))
+                    found = decode(Chunk(view=queue[0].text, offset=queue[0].offset))
             except (CutShort, Ended, Broken):
-                # A cut was none, or the array is at its end: from here on one chunk is read after the other.
-                self._take_back(waiting)
+                # A cut was wrong, or the array has ended: decode all chunks in this process from here.
+                self._take_back(queue)
                 helper = None
                 continue
             yield found
             del found
-            helper.free(waiting.popleft())
+            helper.free(queue.popleft())
 
     def _alone(self, decode: Decode) -> Generator[Any, None, bool]:
-        """Yield what `decode` makes of the next chunk; returns whether it was the last one."""
+        """Yield the result of `decode` for the next chunk; return whether it was the last one."""
         self._fill()
         if self._at_end:
             yield from self._last(decode)
@@ -187,44 +187,44 @@ class Chunks:
         self._keep_from(cut[1])
         return False
 
-    def _hands_over(self, helper: Helper, waiting: deque[Waiting]) -> bool:
-        """Set the next chunk aside; returns False where the helper takes none now, or what is aside has to be seen first."""
-        if len(waiting) == helper.room:
+    def _submits(self, helper: Helper, queue: deque[Submitted]) -> bool:
+        """Submit the next chunk; return False if the helper accepts none now, or this process has to decode it."""
+        if len(queue) == helper.slots:
             return False
         try:
             self._fill()
         except Unreadable as error:
-            if not waiting:
+            if not queue:
                 raise
-            # It is said once what was set aside has been seen.
+            # Raised again after the submitted chunks.
             self._broken = error
             return False
         cut = None if self._at_end else self._cut()
-        if cut is None or not helper.takes(cut[0] + 1):
+        if cut is None or not helper.accepts(cut[0] + 1):
             return False
-        waiting.append(self._set_aside(*cut, helper))
+        queue.append(self._submit(*cut, helper))
         return True
 
-    def _set_aside(self, end: int, begin: int, helper: Helper) -> Waiting:
-        """Take the events up to `end` out of the buffer; the next ones begin at `begin`."""
+    def _submit(self, end: int, begin: int, helper: Helper) -> Submitted:
+        """Submit the events up to `end` of the buffer, and remove them; the next ones begin at `begin`."""
         before, self._buffer[end] = self._buffer[end], ord("]")
         self._buffer[0] = ord("[")
-        slot, text = helper.set_aside(memoryview(self._buffer)[: end + 1])
+        slot, text = helper.submit(memoryview(self._buffer)[: end + 1])
         self._buffer[end] = before
-        found = Waiting(text=text, behind=bytes(self._buffer[end:begin]), offset=self._offset, slot=slot)
+        found = Submitted(text=text, after=bytes(self._buffer[end:begin]), offset=self._offset, slot=slot)
         self._keep_from(begin)
         return found
 
-    def _take_back(self, waiting: deque[Waiting]) -> None:
-        """Have what was set aside read once more, and what is in the buffer behind it."""
-        parts = [part for one in waiting for part in (one.text[1:-1], one.behind)]
-        self._again = memoryview(b"".join([*parts, memoryview(self._buffer)[1 : self._filled]]))
-        self._offset, self._filled, self._at_end = waiting[0].offset, 1, False
-        waiting.clear()
+    def _take_back(self, queue: deque[Submitted]) -> None:
+        """Read the submitted chunks again, and what is in the buffer after them."""
+        parts = [part for one in queue for part in (one.text[1:-1], one.after)]
+        self._unread = memoryview(b"".join([*parts, memoryview(self._buffer)[1 : self._filled]]))
+        self._offset, self._filled, self._at_end = queue[0].offset, 1, False
+        queue.clear()
 
     @property
     def document(self) -> dict[str, Any]:
-        """The object around the events, without them; empty for a bare array. Only after `decoded` has ended."""
+        """The object around the events, without them; empty for a bare array. Available after `decoded` has ended."""
         if self._is_array:
             return {}
         text = self._header + b"]" + self._footer
@@ -233,12 +233,12 @@ class Chunks:
             refuse_repeated_keys(text, around)
             return {key: msgspec.json.decode(value) for key, value in around.items() if key != "traceEvents"}
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise malformed("it is not a JSON trace: what stands around its events", text, error) from error
+            raise malformed("it is not a JSON trace: the document around its events", text, error) from error
 
     # -- the array -----------------------------------------------------------------------------------------------
 
     def _open_array(self) -> None:
-        """Read up to the first event."""
+        """Read to the beginning of the first event."""
         while True:
             self._fill()
             text = bytes(memoryview(self._buffer)[1 : self._filled])
@@ -278,8 +278,8 @@ class Chunks:
         if self._at_end:
             return
         room = memoryview(self._buffer)[self._filled : -1]
-        count = min(len(room), len(self._again))
-        room[:count], self._again = self._again[:count], self._again[count:]
+        count = min(len(room), len(self._unread))
+        room[:count], self._unread = self._unread[:count], self._unread[count:]
         if count < len(room):
             if self._broken is not None:
                 raise self._broken
@@ -288,7 +288,7 @@ class Chunks:
         self._filled += count
 
     def _keep_from(self, position: int) -> None:
-        """Forget what lies before `position` of the buffer."""
+        """Remove everything before `position` from the buffer."""
         rest = self._filled - position
         if len(self._buffer) > CHUNK_BYTES + 2 and rest < CHUNK_BYTES // 2:
             # It was enlarged for one long event.
@@ -312,18 +312,18 @@ class Chunks:
         self._buffer = larger
 
     def _cut(self, until: int | None = None) -> tuple[int, int] | None:
-        """Return the last place between two events: the end of the one, and the beginning of the next."""
+        """Return the last gap between two events: the end of one, and the beginning of the next."""
         end = self._filled if until is None else until
         for pattern, start in ((_USUAL_CUT, max(1, end - _TAIL_BYTES)), (_USUAL_CUT, 1), (_ANY_CUT, 1)):
             last = None
-            for last in pattern.finditer(self._buffer, start, end):  # noqa: B007 - the last one is wanted
+            for last in pattern.finditer(self._buffer, start, end):  # noqa: B007 - only the last one is used
                 pass
             if last is not None:
                 return last.start() + 1, last.end()
         return None
 
     def _decode_until(self, end: int, decode: Decode) -> Any:
-        """Decode the events up to `end` of the buffer, closed by a bracket that stands there for that long."""
+        """Decode the events up to `end` of the buffer, with a closing bracket written there for now."""
         before, self._buffer[end] = self._buffer[end], ord("]")
         self._buffer[0] = ord("[")
         view = memoryview(self._buffer)[: end + 1]
@@ -333,10 +333,10 @@ class Chunks:
             self._buffer[end] = before
 
     def _last(self, decode: Decode) -> Iterator[Any]:
-        """Decode what is left at the end of the file: the last events, the end of the array and what stands behind it."""
+        """Decode the rest of the file: the last events, the end of the array and the text after it."""
         self._buffer[0] = ord("[")
         rest = bytes(memoryview(self._buffer)[1 : self._filled])
-        # One that is no end of the array would be decoded as one, so the file's own bracket is all there may be.
+        # No bracket is added: only the file's own may end the array.
         try:
             found = decode(Chunk(view=memoryview(self._buffer)[: self._filled], offset=self._offset))
         except Ended as ended:
@@ -353,7 +353,7 @@ class Chunks:
             raise self._cut_off(rest)
 
     def _before(self, position: int | None, decode: Decode) -> Iterator[Any]:
-        """Decode the whole events before a place where the file breaks."""
+        """Decode the complete events before an error in the file."""
         end = self._filled if position is None else min(position, self._filled)
         for _ in range(8):
             cut = self._cut(end)
@@ -368,7 +368,7 @@ class Chunks:
             return
 
     def _end_of_array(self, position: int, decode: Decode) -> Iterator[Any]:
-        """The array ends before `position` of the buffer; read what stands behind it."""
+        """Decode the last events and read the text after the array, which ends before `position` of the buffer."""
         try:
             found = decode(Chunk(view=memoryview(self._buffer)[:position], offset=self._offset))
         except Broken as broken:
@@ -388,30 +388,30 @@ class Chunks:
         self._footer = bytes(memoryview(self._buffer)[1 : self._filled])
 
     def _refuse_more(self) -> None:
-        """Raise `Unreadable` where the document has ended, and something follows."""
-        behind = bytes(memoryview(self._buffer)[1 : self._filled])
+        """Raise `Unreadable` if the document has ended and something follows."""
+        after = bytes(memoryview(self._buffer)[1 : self._filled])
         end = 0
         if not self._is_array:
             before = self._header + b"]"
             try:
-                msgspec.json.decode(before + behind, type=msgspec.Raw)
+                msgspec.json.decode(before + after, type=msgspec.Raw)
                 return
             except (msgspec.DecodeError, RecursionError) as error:
                 if (found := end_of_document(error)) is None:
-                    # It goes on, or is broken: that is said when all of it is there.
+                    # It is incomplete or invalid; `document` reports it once all of it is read.
                     return
                 end = found - len(before)
-        if rest := behind[end:].lstrip():
-            at = self._offset + len(behind) - len(rest)
+        if rest := after[end:].lstrip():
+            at = self._offset + len(after) - len(rest)
             what = "a second document begins" if rest[:1] in b"[{" else "more follows"
             ended = "array" if self._is_array else "document"
             raise Unreadable(f"it is not a JSON trace: its {ended} has ended, and {what} at byte {at}")
 
-    # -- words ---------------------------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------------
 
     def _malformed(self, message: str, position: int | None) -> Unreadable:
         if position is None:
-            return Unreadable(f"it is not a JSON trace: {message}, behind byte {self._offset}")
+            return Unreadable(f"it is not a JSON trace: {message}, after byte {self._offset}")
         text = bytes(memoryview(self._buffer)[max(1, position - 40) : min(self._filled, position + 40)])
         near = text.decode("utf-8", "replace")
         return Unreadable(f"it is not a JSON trace: {message} at byte {self._offset + position - 1}, near {near!r}")

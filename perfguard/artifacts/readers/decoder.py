@@ -123,7 +123,7 @@ class EventDecoder:
         except msgspec.ValidationError:
             return None
 
-    # -- judging -------------------------------------------------------------------------------------------------
+    # -- validation ----------------------------------------------------------------------------------------------
 
     def _valid(self, view: memoryview, decoded: list[Any], texts: list[Raw] | None) -> Events:
         """Return the valid events; the violations of the others are added to `errors`."""
@@ -271,7 +271,7 @@ class EventDecoder:
 
     def _refused_arguments(self, schema: str, arguments: Sequence[Any]) -> frozenset[bytes]:
         """Return the arguments that violate a schema; equal arguments are validated once."""
-        known = self.schema.kept
+        known = self.schema.validity
         if len(known) > _REMEMBERED:
             known.clear()
         texts = {bytes(one) for one in arguments if type(one) is Raw}
@@ -332,7 +332,7 @@ def _refuse_broken_characters(view: memoryview) -> None:
 
 
 def meaning(error: Exception) -> Exception:
-    """Return the exception that a decoder's error about a chunk stands for."""
+    """Return the exception for a decoder's error in a chunk."""
     text = str(error)
     if isinstance(error, RecursionError):
         return Broken("it is nested too deeply to be read", None)

@@ -13,18 +13,18 @@ from typing import Any
 from perfguard.artifacts.readers import Content, decode_text, read_bytes, read_start
 from perfguard.artifacts.table import Unreadable
 
-#: Documents and traces above this are not searched for repeated keys: that needs every object as a Python one.
+#: Larger documents and traces are not searched for repeated keys: the search makes every object a Python object.
 MAX_SEARCHED_BYTES = 64 * 1024**2
-#: How much text before and after the place where JSON breaks off is quoted, in bytes.
+#: The number of bytes that are quoted before and after an error in JSON.
 _AROUND = 40
-#: The first half of a character beyond 16 bits without its second; the decoder only says that the data end too soon.
+#: The first half of a surrogate pair without its second; the decoder only reports truncated data.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 _JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
-#: How much of a log is looked at.
+#: The part of a log that is read.
 MAX_LOG_BYTES = 16 * 1024**2
 #: Each message is a line of at least 40 characters, so 16 MB have fewer.
 _MAX_LOG_MESSAGES = 500_000
-#: How large a document may be, and how many values it may have: each is a Python object, an empty object of 64 bytes.
+#: The largest size and number of values of a document: each value is a Python object, an empty one of 64 bytes.
 MAX_JSON_BYTES = 128 * 1024**2
 MAX_VALUES = 4_000_000
 _BEFORE_VALUES = (b",", b"[", b"{")
@@ -34,7 +34,7 @@ _SPACED_COLON = re.compile(rb'"\s++:')
 
 
 def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read one JSON document. NaN, Infinity, trailing text and a key that stands twice in one object are refused."""
+    """Read one JSON document. Raises `Unreadable`, also for NaN, Infinity, trailing text and a repeated key in an object."""
     import msgspec
 
     raw = read_bytes(path, limit=MAX_JSON_BYTES)
@@ -45,7 +45,7 @@ def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed("it is not JSON", raw, error) from error
     if not _has_every_key(document, raw):
-        # It is there once more while its keys are looked at.
+        # The search for keys needs as much memory again.
         del document
         refuse_repeated_keys(raw)
         document = msgspec.json.decode(raw)
@@ -53,7 +53,7 @@ def read_json(path: Path, schema: Mapping[str, Any]) -> Content:
 
 
 def _has_every_key(document: Any, raw: bytes) -> bool:
-    """Whether a document has certainly all keys of its text: as many as there are colons behind quotation marks."""
+    """Whether a document certainly has all keys of its text: as many as there are colons after quotation marks."""
     if _SPACED_COLON.search(raw):
         return False
     keys, waiting = 0, [document]
@@ -74,9 +74,9 @@ def place_of(error: Exception) -> int | None:
 
 
 def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
-    """Word why JSON cannot be read; where the decoder says at which byte, with the line and the text around it.
+    """Return the message for invalid JSON, with the line and the text around the error if the decoder reports a byte.
 
-    `error` is msgspec's; its words for a byte and for a file that is cut off are all that it says of the place.
+    `error` is msgspec's; its text names the byte, or that the data is truncated.
     """
     if not raw.strip():
         return Unreadable(f"{what}: the file is empty")
@@ -102,9 +102,9 @@ def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
 
 
 def refuse_repeated_keys(raw: bytes, decoded: Mapping[str, Any] | None = None) -> None:
-    """Raise `Unreadable` when an object has a key twice: which of the two counts is anybody's guess (RFC 8259, section 4).
+    """Raise `Unreadable` if an object has a key twice: then its meaning is unpredictable (RFC 8259, section 4).
 
-    Given the `decoded` outermost object, only its own keys are looked at.
+    Given the `decoded` outermost object, only its own keys are checked.
     """
     if decoded is not None:
         for key in decoded:
@@ -132,10 +132,10 @@ def _unique_among(outermost: frozenset[str]) -> Any:
 
 
 def read_log(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read the messages of a log, each with the number of its line; of a very long one only the beginning."""
+    """Read the messages of a log, each with the number of its line; of a very long log only the beginning."""
     raw = read_start(path, MAX_LOG_BYTES)
     if len(raw) == MAX_LOG_BYTES:
-        raw = raw[: raw.rfind(b"\n") + 1]  # not half a line, and not half a character
+        raw = raw[: raw.rfind(b"\n") + 1]  # no incomplete line or character
     return Content(document=tuple(islice(_messages(decode_text(raw)), _MAX_LOG_MESSAGES)))
 
 

@@ -1,8 +1,8 @@
-"""The schema of a trace's events, compiled to a decoder that proves most of it.
+"""The schema of a trace's events, compiled to typed structs: decoding an event validates most of it.
 
 A trace has millions of events, so none of them becomes a dictionary. The row schema is compiled to a typed struct for each
-kind of event (`ph`): decoding proves types, bounds of integers, required and unknown keys. What a type cannot say is left as
-checks, of columns and of names.
+kind of event (`ph`): decoding proves types, bounds of integers, required and unknown keys. Rules that a type cannot express
+remain as checks of columns, and as rules for events of certain names.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _INTEGER_BOUNDS = {"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What decoding does not prove of one key: `schema` is what its values must still keep."""
+    """A key that decoding does not prove valid: its values must be checked against `schema`."""
 
     key: str
     schema: Mapping[str, Any]
-    #: Inside the arguments, and not of the event itself.
+    #: Whether it is a key of the arguments, not of the event.
     in_arguments: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameRule:
-    """What events of certain names must have beside the rest: keys of their own, keys of their arguments.
+    """More requirements for events of certain names: keys of the event, and keys of its arguments.
 
-    `arguments` is a schema (as text) of all their arguments, where keys do not say it.
+    `arguments` is a schema (as text) of all their arguments, if required keys do not express it.
     """
 
     names: frozenset[str]
@@ -49,15 +49,15 @@ class NameRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kind:
-    """How events of one `ph` are decoded. `is_open` kinds prove nothing by themselves: each event is asked of jsonschema."""
+    """How events of one `ph` are decoded. For `is_open` kinds decoding proves nothing: jsonschema validates each event."""
 
     ph: str
     struct: type[msgspec.Struct]
     checks: tuple[Check, ...] = ()
     name_rules: tuple[NameRule, ...] = ()
-    #: Keys an event may have.
+    #: Keys that an event may have.
     keys: frozenset[str]
-    #: Keys without which an event is not decoded.
+    #: Keys that an event must have to be decoded.
     required: frozenset[str] = frozenset()
     is_open: bool = False
 
@@ -69,24 +69,24 @@ def attribute(key: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EventSchema:
-    """A row schema of trace events, compiled. `kinds` is empty where it says something that is not compiled."""
+    """A compiled row schema of trace events. `kinds` is empty if it has a rule that cannot be compiled."""
 
     row: Mapping[str, Any]
     root: Mapping[str, Any]
-    wanted: Mapping[str, Iterable[str]]
+    extra: Mapping[str, Iterable[str]]
     kinds: tuple[Kind, ...]
     rows: RowSchema
-    #: By the schema of arguments and the arguments, both as JSON: whether they keep it. Ranks tell the same again and again.
-    kept: dict[tuple[str, bytes], bool] = field(default_factory=dict)
+    #: By schema of arguments and arguments, both as JSON: whether they are valid. Other ranks have the same arguments.
+    validity: dict[tuple[str, bytes], bool] = field(default_factory=dict)
 
     @cached_property
     def one_event(self) -> msgspec.json.Decoder[Any]:
-        """Decodes one event."""
+        """The decoder of one event."""
         return msgspec.json.Decoder(self._any_kind)
 
     @cached_property
     def events(self) -> msgspec.json.Decoder[list[Any]]:
-        """Decodes an array of events."""
+        """The decoder of an array of events."""
         return msgspec.json.Decoder(list[self._any_kind])  # type: ignore[name-defined]
 
     @property
@@ -108,22 +108,22 @@ class EventSchema:
         return msgspec.json.Decoder(found)
 
     def arguments_of(self, text: Raw) -> Any:
-        """Decode arguments that were kept as they are; `UNSET` for what is no such object."""
+        """Decode arguments that were kept as raw JSON; `UNSET` if they are not a valid object."""
         try:
             return self._arguments.decode(text)
         except msgspec.ValidationError:
             return UNSET
 
 
-def compiled(row: Mapping[str, Any], root: Mapping[str, Any], wanted: Mapping[str, Iterable[str]]) -> EventSchema:
-    """Compile a row schema. `wanted` names by kind the arguments that are read beside those the schema names (`*`: of all)."""
-    return EventSchema(row=row, root=root, wanted=wanted, kinds=_kinds(row, wanted), rows=RowSchema(row, root))
+def compiled(row: Mapping[str, Any], root: Mapping[str, Any], extra: Mapping[str, Iterable[str]]) -> EventSchema:
+    """Compile a row schema. `extra` names more arguments to read, by kind (`*`: all), besides those of the schema."""
+    return EventSchema(row=row, root=root, extra=extra, kinds=_kinds(row, extra), rows=RowSchema(row, root))
 
 
 _ROW_KEYWORDS = frozenset({"type", "additionalProperties", "required", "properties", "allOf", "description", "title"})
 
 
-def _kinds(row: Mapping[str, Any], wanted: Mapping[str, Iterable[str]]) -> tuple[Kind, ...]:
+def _kinds(row: Mapping[str, Any], extra: Mapping[str, Iterable[str]]) -> tuple[Kind, ...]:
     phases = row.get("properties", {}).get("ph", {}).get("enum", ())
     if not row.keys() <= _ROW_KEYWORDS or row.get("type") != "object" or not phases:
         return ()
@@ -133,7 +133,7 @@ def _kinds(row: Mapping[str, Any], wanted: Mapping[str, Iterable[str]]) -> tuple
     required = {*row.get("required", ()), *(key for one in conditions if one is not None for key in one.of_all)}
     if None in conditions or "ph" not in required or "name" not in row["properties"]:
         return ()
-    return tuple(_kind(ph, row, [one for one in conditions if one is not None], wanted) for ph in phases)
+    return tuple(_kind(ph, row, [one for one in conditions if one is not None], extra) for ph in phases)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +146,11 @@ class _Condition:
 
     @property
     def of_all(self) -> tuple[str, ...]:
-        """Keys that it requires of events of any kind and name."""
+        """Keys that it requires of every event, whatever its kind and name."""
         return tuple(self.then.get("required", ())) if self.phases is self.names is None else ()
 
 
-#: Holds for every event but an empty one: what writes a comma behind each event ends its trace with that (XLA).
+#: True for every event except an empty one: XLA writes a comma after each event, and ends its trace with an empty event.
 _NOT_EMPTY = {"minProperties": 1}
 
 
@@ -159,13 +159,13 @@ def _condition(part: Mapping[str, Any]) -> _Condition | None:
         return None
     if part["if"] == _NOT_EMPTY:
         return _Condition(phases=None, names=None, then=part["then"])
-    asked = part["if"].get("properties", {})
-    if not part["if"].keys() <= {"properties", "required"} or not asked or not asked.keys() <= {"ph", "name"}:
+    tested = part["if"].get("properties", {})
+    if not part["if"].keys() <= {"properties", "required"} or not tested or not tested.keys() <= {"ph", "name"}:
         return None
-    if set(part["if"].get("required", ())) != set(asked):
+    if set(part["if"].get("required", ())) != set(tested):
         return None
     constants: dict[str, frozenset[str]] = {}
-    for key, schema in asked.items():
+    for key, schema in tested.items():
         values = schema.get("enum", [schema["const"]] if "const" in schema else None)
         if values is None or len(schema) != 1 or not all(isinstance(value, str) for value in values):
             return None
@@ -174,7 +174,7 @@ def _condition(part: Mapping[str, Any]) -> _Condition | None:
 
 
 def _kind(
-    ph: str, row: Mapping[str, Any], conditions: Sequence[_Condition], wanted: Mapping[str, Iterable[str]]
+    ph: str, row: Mapping[str, Any], conditions: Sequence[_Condition], extra: Mapping[str, Iterable[str]]
 ) -> Kind:
     required = set(row.get("required", ()))
     rules: list[NameRule] = []
@@ -191,18 +191,18 @@ def _kind(
     properties = row["properties"]
     if not (required | {key for rule in rules for key in rule.required}) <= properties.keys():
         is_open = True
-    extra = [key for name in (ph, "*") for key in wanted.get(name, ())]
+    extra_keys = [key for name in (ph, "*") for key in extra.get(name, ())]
     if any(rule.arguments is not None for rule in rules):
-        # All of them are kept, to be held against that schema.
-        extra.append("*")
+        # All arguments are kept, to validate them against that schema.
+        extra_keys.append("*")
     checks: list[Check] = []
     fields: list[tuple[Any, ...]] = []
     for key, schema in properties.items():
         if key == "ph":
             continue
         if key == "args":
-            # An event that jsonschema is asked of is written again from what was kept of it.
-            kind, check = (Raw, []) if is_open else _arguments(schema, extra)
+            # An event that jsonschema validates is encoded again from its raw values.
+            kind, check = (Raw, []) if is_open else _arguments(schema, extra_keys)
         else:
             kind, check = _typed(key, schema)
         checks += check
@@ -210,7 +210,7 @@ def _kind(
             fields.append((attribute(key), kind, msgspec.field(name=key)))
         else:
             fields.append((attribute(key), _optional(kind), msgspec.field(default=UNSET, name=key)))
-    # Those without a default come first.
+    # Fields without a default come first.
     needed = set() if is_open else {attribute(key) for key in required}
     struct = msgspec.defstruct(
         "Event",
@@ -242,36 +242,36 @@ def _name_rule(names: frozenset[str], then: Mapping[str, Any]) -> NameRule | Non
 
 
 def keywords(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a schema demands: without what only describes it."""
+    """Return the keywords of a schema that validate, without annotations."""
     return {key: value for key, value in schema.items() if key not in ("description", "title") and key[:2] != "x-"}
 
 
 def _typed(key: str, schema: Mapping[str, Any], *, in_arguments: bool = False) -> tuple[Any, list[Check]]:
-    """Return the type that a value is decoded as, and what that type does not prove."""
-    says = keywords(schema)
-    types = says.get("type", ())
+    """Return the type to decode a value as, and checks for what that type does not prove."""
+    rules = keywords(schema)
+    types = rules.get("type", ())
     types = {types} if isinstance(types, str) else set(types)
     check = [Check(key=key, schema=schema, in_arguments=in_arguments)]
     if key in TIMES and not in_arguments:
         return Raw, check
-    if types == {"string"} and (says.keys() == {"type"} or not in_arguments):
-        return str, check if says.keys() > {"type"} else []
-    if not types and (says.keys() == {"const"} or says.keys() == {"enum"}):
-        values = says.get("enum", [says.get("const")])
+    if types == {"string"} and (rules.keys() == {"type"} or not in_arguments):
+        return str, check if rules.keys() > {"type"} else []
+    if not types and (rules.keys() == {"const"} or rules.keys() == {"enum"}):
+        values = rules.get("enum", [rules.get("const")])
         if all(isinstance(value, str) for value in values):
             return Literal[tuple(values)], []
-    if types == {"integer"} and says.keys() <= {"type", *_INTEGER_BOUNDS}:
-        # msgspec keeps bounds within 64 bits.
-        bounds = {_INTEGER_BOUNDS[k]: v for k, v in says.items() if k != "type"}
+    if types == {"integer"} and rules.keys() <= {"type", *_INTEGER_BOUNDS}:
+        # msgspec supports bounds of up to 64 bits.
+        bounds = {_INTEGER_BOUNDS[k]: v for k, v in rules.items() if k != "type"}
         if all(isinstance(bound, int) and abs(bound) < 2**63 for bound in bounds.values()):
             return (_annotated(int, bounds) if bounds else int), []
-    if types == {"integer", "string"} and says.keys() == {"type"}:
+    if types == {"integer", "string"} and rules.keys() == {"type"}:
         return Union[int, str], []  # noqa: UP007 - made at run time
     return Raw, check
 
 
 def _optional(kind: Any) -> Any:
-    # Raw takes anything, and nothing beside it.
+    # Raw takes any value, and cannot be part of a union.
     return kind if kind is Raw else Union[kind, UnsetType]  # noqa: UP007 - made at run time
 
 
@@ -281,15 +281,15 @@ def _annotated(kind: Any, bounds: Mapping[str, int]) -> Any:
     return Annotated[kind, msgspec.Meta(**bounds)]  # type: ignore[call-overload]
 
 
-def _arguments(schema: Mapping[str, Any], wanted: Iterable[str]) -> tuple[Any, list[Check]]:
-    """Return the struct of an event's arguments: what the schema names, what is wanted, and nothing else is kept."""
+def _arguments(schema: Mapping[str, Any], extra: Iterable[str]) -> tuple[Any, list[Check]]:
+    """Return the struct of an event's arguments: the keys that the schema or `extra` names; other keys are dropped."""
     if not keywords(schema).keys() <= {"type", "properties"} or schema.get("type") != "object":
         return Raw, [Check(key="args", schema=schema)]
-    if "*" in wanted:
+    if "*" in extra:
         return Raw, [Check(key="args", schema=schema)]
     checks: list[Check] = []
     fields = []
-    named = {**schema.get("properties", {}), **{key: {} for key in wanted if key not in schema.get("properties", {})}}
+    named = {**schema.get("properties", {}), **{key: {} for key in extra if key not in schema.get("properties", {})}}
     for key, part in named.items():
         kind, check = _typed(key, part, in_arguments=True) if part else (Raw, [])
         checks += check

@@ -1,6 +1,6 @@
 """Graphs as text: MindSpore's `.ir` files and `.dot` drawings.
 
-Their frame is looked at, whether every node is there, and which operators the nodes are; not what the graph computes.
+These readers check the structure, find missing nodes and count the operators; they do not interpret the graph.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from perfguard.artifacts.table import Unreadable
 _OPENS = re.compile(r"^[^\s#}].*\{$", re.MULTILINE)
 _CLOSES = re.compile(r"^\}", re.MULTILINE)
 _SUBGRAPH = re.compile(r"^subgraph @.*\{$", re.MULTILINE)
-#: In another order of its graphs (MS_DEV_SAVE_GRAPHS_SORT_MODE=1) a dump says `# Total subgraph: 6`, in 2.0 `#Total subgraph:`.
+#: With the other order of graphs (MS_DEV_SAVE_GRAPHS_SORT_MODE=1) a dump has `# Total subgraph: 6`, in 2.0 `#Total subgraph:`.
 _ANNOUNCED = re.compile(r"^# ?Total subgraphs?: ([0-9]{1,9})$", re.MULTILINE)
 _ENTRY = re.compile(r"# ?IR entry *:(.*)")
 _ANNOUNCED_NODES = re.compile(r"^Total number of cnodes: ([0-9]{1,9})$", re.MULTILINE)
-#: What begins at the margin of a graph: the graph itself, a node with its number and name, the node that ends it.
+#: The lines that begin a graph, a node with its number and name, and the node that ends the graph.
 _LINE = re.compile(r"^(?:(subgraph @)|  (?:%([0-9]{1,9})\(.*?\) = |(?=Return\())(.*))", re.MULTILINE)
-#: What a node calls, where it is an operator: MindSpore 2.3 and later write PrimFunc_MatMul where 2.0 wrote MatMul, and
-#: S-Prim-MatMul before types are known. `call @graph(`, `%3[@graph](` and the like are no operators.
+#: The operator that a node calls: MindSpore 2.3 and later write PrimFunc_MatMul where 2.0 wrote MatMul, and
+#: S-Prim-MatMul before types are known. `call @graph(` and `%3[@graph](` are not operators.
 _OPERATOR = re.compile(r"(?:PrimFunc_|S-Prim-)?([A-Za-z_]\w*)\(")
-#: How a drawing begins, and a text in it, to its end or to that of the drawing. No blank and no character of a text is given
-#: back once it is matched (`*+`): a line could be made of which every division would be tried.
+#: The beginning of a drawing, and a quoted text in it, which may end with the drawing. Possessive (`*+`), because backtracking
+#: would take very long on crafted lines.
 _DIGRAPH = re.compile(r"\s*+(?:strict\s++)?digraph\s++(\S*)\s*+\{")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-#: A node of a drawing, and an edge with both its ends; labels are no part of either.
+#: A node of a drawing, and an edge with both its ends, without labels.
 _DRAWN = re.compile(r"^[ \t]*(\w+)[ \t]*\[", re.MULTILINE)
 _EDGE = re.compile(r"^[ \t]*(\w+)(?::\w+)*[ \t]*->[ \t]*(\w+)", re.MULTILINE)
 
@@ -39,10 +39,10 @@ _EDGE = re.compile(r"^[ \t]*(\w+)(?::\w+)*[ \t]*->[ \t]*(\w+)", re.MULTILINE)
 def read_ir(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read an `.ir` file; the document is `{"entry": name or None, "subgraphs": number, "operators": {name: how often}}`.
 
-    A dump begins with `# IR entry: @name`; it says how many subgraphs follow, and every block is closed. The nodes of a
-    subgraph are numbered from 0, its end (`Return`) has no number, and MindSpore 2.7 and later say how many there are. A dump
-    that was cut off, or lost a node, breaks one of these. Files of other content (actor sets, the memory tracker's graph,
-    analyze_fail.ir) have no such frame, and no operators. Raises `Unreadable` for what is empty, no text, or not whole.
+    A dump begins with `# IR entry: @name` and states the number of subgraphs; every block is closed. The nodes of a subgraph
+    are numbered from 0, except its end (`Return`), and MindSpore 2.7 and later state their number. A dump that was cut off, or
+    lost a node, violates one of these. Files of other content (actor sets, the memory tracker's graph, analyze_fail.ir) have
+    no such structure, and no operators. Raises `Unreadable` for a file that is empty, not text, or incomplete.
     Source: MindSpore 2.0, 2.7, 2.8, 2.9 and 2.10, 13 000 dumps of levels 1 to 3 read, in both orders
     (MS_DEV_SAVE_GRAPHS_SORT_MODE); anf_ir_dump.
     """
@@ -60,15 +60,15 @@ def read_ir(path: Path, schema: Mapping[str, Any]) -> Content:
         raise Unreadable(f"it opens {opened} blocks and closes {closed}: part of it is missing")
     announced = _ANNOUNCED.search(text)
     if announced is None:
-        raise Unreadable("it does not say how many subgraphs it has: part of it is missing")
+        raise Unreadable("the number of its subgraphs is missing, so part of it is missing")
     if int(announced[1]) != subgraphs:
-        raise Unreadable(f"it announces {announced[1]} subgraphs and holds {subgraphs}")
+        raise Unreadable(f"it states {announced[1]} subgraphs and has {subgraphs}")
     operators = _operators(text)
     return Content(document={"entry": entry[1:], "subgraphs": subgraphs, "operators": operators})
 
 
 def _operators(text: str) -> dict[str, int]:
-    """Return how often each operator is a node; raises `Unreadable` where a node is missing."""
+    """Return the number of nodes of each operator; raises `Unreadable` if a node is missing."""
     found: Counter[str] = Counter()
     nodes = number = 0
     for match in _LINE.finditer(text):
@@ -86,21 +86,21 @@ def _operators(text: str) -> dict[str, int]:
             found[operator[1]] += 1
     announced = _ANNOUNCED_NODES.search(text)
     if announced is not None and int(announced[1]) != nodes:
-        raise Unreadable(f"it announces {announced[1]} nodes and holds {nodes}: part of it is missing")
+        raise Unreadable(f"it states {announced[1]} nodes and has {nodes}: part of it is missing")
     return dict(sorted(found.items()))
 
 
 def read_dot(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a `.dot` drawing of a graph; the document is `{"name": name of the digraph}`.
 
-    Raises `Unreadable` for what is empty, no text, no digraph, cut off, or has an edge to a node that is not drawn. Source:
+    Raises `Unreadable` for a file that is empty, not text, no digraph, cut off, or has an edge to a node that it lacks. Source:
     MindSpore 2.0, 2.7 to 2.10, 3 000 drawings of level 3 read; Graphviz, the DOT language (which would draw such a node).
     """
     text = _text(path)
     begin = _DIGRAPH.match(text)
     if begin is None:
         raise Unreadable(f"it does not begin with a digraph: {text[:60]!r}", ":1")
-    # Braces inside labels and identifiers in quotes are text, not structure.
+    # Braces inside quoted labels and identifiers are text, not structure.
     plain = _QUOTED.sub('""', text)
     opened, closed = plain.count("{"), plain.count("}")
     if opened != closed or not plain.rstrip().endswith("}"):
@@ -119,7 +119,5 @@ def _text(path: Path) -> str:
     if not text.strip():
         raise Unreadable("it is empty")
     if "\0" in text:
-        raise Unreadable(
-            "it holds a byte of value 0, so it is no text", f":{text[: text.index(chr(0))].count(chr(10)) + 1}"
-        )
+        raise Unreadable("it has a null byte, so it is not text", f":{text[: text.index(chr(0))].count(chr(10)) + 1}")
     return text

@@ -1,4 +1,4 @@
-"""A second process for a large trace, so that two cores are used: started before anything else is loaded here."""
+"""A second process that decodes half of a large trace, so that two cores are used; it starts before this one loads anything."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.readers.handover import beyond_the_standard_ones, mapped, send, shared_memory
+from perfguard.artifacts.readers.shared_memory import above_standard_streams, mapped, send, shared_memory
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.decoder import EventDecoder
     from perfguard.artifacts.readers.partner import Partner
 
-#: Traces from this size on are worth a process: to start one takes as long as to read a third of it. In gzip they are smaller.
+#: The smallest trace worth a process: starting one takes as long as reading a third of it. In gzip it is smaller.
 WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
-#: What it runs: with the modules of this process, whatever lies in the working directory. Who interrupts this process ends
-#: that one with it.
+#: Its program. It imports the modules that this process would, whatever is in the working directory, and ignores Ctrl+C:
+#: this process ends it.
 _PROGRAM = """
 import pickle, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -28,9 +28,9 @@ sys.path[:], modules = pickle.load(sys.stdin.buffer)
 from importlib import import_module
 for name in modules:
     import_module(name)
-from perfguard.artifacts.readers.partner import decode_for_another
-from perfguard.artifacts.readers.handover import mapped
-decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, int(sys.argv[2]))
+from perfguard.artifacts.readers.partner import serve
+from perfguard.artifacts.readers.shared_memory import mapped
+serve(mapped(int(sys.argv[1])), sys.stdin.buffer, int(sys.argv[2]))
 """
 
 
@@ -38,9 +38,9 @@ decode_for_another(mapped(int(sys.argv[1])), sys.stdin.buffer, int(sys.argv[2]))
 def second_process(
     traces: Iterable[Path], processes: int | None, modules: Sequence[str] = ()
 ) -> Iterator[Second | None]:
-    """Start a process where one of the traces is so large that it is worth it, and end it; None where none is.
+    """Start a process if one of the traces is large enough, else yield None; the process ends with the context.
 
-    Of `processes` one is this one; None: two, where there are as many CPUs. `modules` are what the other will need.
+    `processes` includes this one; None: two, if there are two CPUs. `modules` are those that the other process will need.
     """
     if processes == 1 or not any(map(_is_worth_it, traces)) or (processes or _usable_cpus()) < 2:
         yield None
@@ -50,7 +50,7 @@ def second_process(
 
 
 def _is_worth_it(path: Path) -> bool:
-    """Whether a trace is large, on a system that can hand memory over."""
+    """Whether a trace is large, and the system can share memory."""
     try:
         size = path.stat().st_size
     except OSError:
@@ -65,7 +65,7 @@ def _usable_cpus() -> int:
 
 
 class Second:
-    """A process that is being started, for the trace that is read next."""
+    """A second process: started ahead for the first large trace, and again for each later one."""
 
     def __init__(self, modules: Sequence[str]) -> None:
         self._modules = tuple(modules)
@@ -82,9 +82,9 @@ class Second:
         self._stack.close()
 
     def beside(self, path: Path, decoder: EventDecoder) -> Partner | None:
-        """Return what has chunks decoded for `decoder`, for each trace by another process.
+        """Return the partner of `decoder`, with a new process for each trace.
 
-        None for a small trace, and where no process can be started.
+        None for a small trace, and if no process can be started.
         """
         if not _is_worth_it(path):
             return None
@@ -100,22 +100,22 @@ class Second:
         return Partner(decoder, self._memory, process.stdin, self._replies)
 
     def _start(self) -> None:
-        # Where there is no room for it, or no Python to run it, all is done by one process, and comes out the same.
+        # Without memory or a Python to run, this process decodes all chunks, with the same result.
         with suppress(OSError):
             shared = self._stack.enter_context(shared_memory())
             self._memory = mapped(shared)
             self._replies, replies = os.pipe()
             self._stack.callback(os.close, self._replies)
-            with beyond_the_standard_ones(replies) as said:
+            with above_standard_streams(replies) as writable:
                 process = self._stack.enter_context(
                     subprocess.Popen(
-                        [sys.executable or sys.orig_argv[0], "-P", "-c", _PROGRAM, str(shared), str(said)],
-                        # What else is loaded there may print what it likes.
+                        [sys.executable or sys.orig_argv[0], "-P", "-c", _PROGRAM, str(shared), str(writable)],
+                        # Modules that are imported there may print.
                         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=None if sys.stderr else subprocess.DEVNULL,
-                        pass_fds=[shared, said], bufsize=0,
+                        pass_fds=[shared, writable], bufsize=0,
                     )
                 )  # fmt: skip
-            # Nobody waits for what it is at.
+            # Its unfinished chunks are not needed.
             self._stack.callback(process.kill)
             assert process.stdin is not None
             send((sys.path, self._modules), process.stdin)

@@ -2,7 +2,7 @@
 
 Source: CPU: mindspore/ccsrc/plugin/device/cpu/hal/profiler and debug/profiler/data_saver.cc (2.0 to 2.10), compared with real
 output of 2.0.0 and 2.10.0. GPU (1.x to 2.2): MindSpore 2.0, gpu_data_saver.cc, data_saver.cc, and what
-cpu_gpu_timeline_generator.py and step_trace_parser.py read of them; no real file was at hand.
+cpu_gpu_timeline_generator.py and step_trace_parser.py read of them; no real file was available.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from perfguard.artifacts.table import Unreadable
 
 
 def read_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read `cpu_op_execute_timestamp`: a line an operator, `name;HostCpuOps;start,duration,thread start,... `.
+    """Read `cpu_op_execute_timestamp`: a line for each operator, `name;HostCpuOps;start,duration,thread start,... `.
 
-    One row an execution: full_op_name, op_side, start [ns], duration [ms], thread.
+    One row for each execution: full_op_name, op_side, start [ns], duration [ms], thread.
     """
     return _executions(path, lambda text: text.strip().split(" "), (3,), "start,duration,thread")
 
 
 def read_gpu_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read `gpu_op_execute_timestamp`: a line an operator, `name;GpuOps;start,duration start,duration ... `.
+    """Read `gpu_op_execute_timestamp`: a line for each operator, `name;GpuOps;start,duration start,duration ... `.
 
-    One row an execution: full_op_name, op_side, start [ns], duration [us], thread (blank: a GPU has no third number).
+    One row for each execution: full_op_name, op_side, start [ns], duration [us], thread (blank: a GPU has no third number).
     """
     return _executions(path, str.split, (2, 3), "start,duration")
 
@@ -44,18 +44,18 @@ def _executions(path: Path, split: Callable[[str], list[str]], counts: Collectio
 
 
 def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read `cpu_framework`: a line an execution, `type;name;graph_id;input_1:[2, 64];input_2:NoShape;...;`.
+    """Read `cpu_framework`: a line for each execution, `type;name;graph_id;input_1:[2, 64];input_2:NoShape;...;`.
 
-    One row an execution: op_type (blank for some operators in PyNative mode of 2.10), op_name, graph_id, inputs.
+    One row for each execution: op_type (blank for some operators in PyNative mode of 2.10), op_name, graph_id, inputs.
     """
     rows = [parts for _, parts in _fields(path, "type;name;graph_id;inputs", str.split)]
     return Content(table=text_table(rows, ("op_type", "op_name", "graph_id", "inputs"), range(1, len(rows) + 1)))
 
 
 def read_activity_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read `activity_execute_timestamp`: a line an execution of a kernel, `name;stream;start;duration`.
+    """Read `activity_execute_timestamp`: a line for each execution of a kernel, `name;stream;start;duration`.
 
-    One row an execution: name, stream_id, start [ns], duration [us].
+    One row for each execution: name, stream_id, start [ns], duration [us].
     """
     rows = [parts for _, parts in _fields(path, "name;stream;start;duration")]
     return Content(table=text_table(rows, ("name", "stream_id", "start", "duration"), range(1, len(rows) + 1)))
@@ -64,7 +64,7 @@ def read_activity_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
 def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read `step_trace_profiling`: `operator start,end ...`, or with asynchronous launch `operator,time operator,time ...`.
 
-    One row a point: line (an operator, or a step with asynchronous launch), op_name, start and end (blank where it has none).
+    One row for each point: line (an operator, or a step with asynchronous launch), op_name, start and end (blank for none).
     """
     rows, lines = [], []
     for number, line in _numbered(path):

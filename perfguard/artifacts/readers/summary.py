@@ -1,7 +1,7 @@
 """MindSpore's summary files: TFRecord framing around protobuf events.
 
 A record is: length (8 bytes, little endian), masked CRC-32C of these 8 bytes, the event, masked CRC-32C of the event. Both
-sums are checked, so that no flipped bit stays unseen. Of an event only what perfguard speaks of is decoded.
+checksums are verified, so every flipped bit is found. Only the fields that perfguard uses are decoded.
 Source: MindSpore 2.10, summary.proto and lineage.proto (field numbers are those of 2.0 as well); TensorFlow, record_writer.
 """
 
@@ -17,29 +17,29 @@ from typing import Any, BinaryIO
 from perfguard.artifacts.readers import MAX_CELLS, MAX_COLUMNS, Content, open_file
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
-#: Field numbers of what an event can hold, apart from `summary`: one of these, or none.
+#: Field numbers of the contents of an event, except `summary`; an event has at most one of them.
 _EVENT = {"version": 3, "graph_def": 4, "explain": 6}
 _LINEAGE = {"version": 3, "train_lineage": 6, "evaluation_lineage": 7, "dataset_graph": 9, "user_defined_info": 10}
 _VALUE = {"image": 4, "tensor": 8, "histogram": 9, "loss_landscape": 10}
 _HEADER = struct.Struct("<QI")
 _SUM_BYTES = 4
 _COLUMNS = ("kind", "step", "wall_time", "version", "tags", "kinds", "scalars", "offset")
-#: How many records are read: collected every ten steps, of five million steps.
+#: The largest number of records: those of five million steps, collected every ten steps.
 MAX_RECORDS = 500_000
-#: How large a record may be, and how long a tag in it: one with a tensor is as large as the tensor.
+#: The largest size of a record, and of a tag in it: a record with a tensor is as large as the tensor.
 MAX_RECORD_BYTES = 128 * 1024**2
 MAX_TEXT = 65_536
-#: How many rows become columns together.
+#: The number of rows that are converted to columns together.
 _BLOCK_ROWS = 8_192
 
 
 def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read a summary file (`..._MS`) or a lineage file (`..._lineage`): one row a record.
+    """Read a summary file (`..._MS`) or a lineage file (`..._lineage`): one row for each record.
 
-    Columns: kind, step (blank where the record has none), wall_time [s], version, tags, kinds and scalars (one entry a value,
-    with `|` between them; a `|` or `%` in a tag is written as URLs do, and only scalars have a number), offset [bytes].
-    The place of a row is the number of its record, from 1. Raises `Unreadable` with the record and its byte for an empty file,
-    a cut off record, a wrong checksum, and an event that is no valid protobuf.
+    Columns: kind, step (blank if the record has none), wall_time [s], version, tags, kinds and scalars (one entry per value,
+    separated by `|`; a `|` or `%` in a tag is percent-encoded, and only scalars have a number), offset [bytes]. The line of a
+    row is the number of its record, from 1. Raises `Unreadable` with the record and its byte for an empty file, a record that
+    is cut off, a wrong checksum, and an event that is not valid protobuf.
     """
     import polars as pl
     from google.protobuf.message import DecodeError
@@ -57,7 +57,7 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
         try:
             rows.append((*_row(event_of, record, where, tags), str(offset)))
         except DecodeError as error:
-            raise Unreadable(f"{where} is no event: {error}", f":{number}") from error
+            raise Unreadable(f"{where} is not an event: {error}", f":{number}") from error
         except UnicodeDecodeError as error:
             raise Unreadable(f"{where}: a text in it is not UTF-8", f":{number}") from error
         except Unreadable as error:
@@ -66,7 +66,7 @@ def read_records(path: Path, schema: Mapping[str, Any]) -> Content:
             frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
             rows = []
     if not number:
-        raise Unreadable("it is empty: not even the record that says the version")
+        raise Unreadable("it is empty: even the record with the version is missing")
     frames.append(pl.DataFrame(rows, schema=schema, orient="row"))
     frame = pl.concat(frames, rechunk=True)
     return Content(table=Table(frame=frame, cells=Cells.TEXT, lines=range(1, number + 1)))
@@ -81,9 +81,9 @@ def masked_crc32c(payload: bytes) -> int:
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield every record's offset and content; raises `Unreadable` where the framing breaks.
+    """Yield every record's offset and content; raises `Unreadable` if the framing is invalid.
 
-    The content is in a list: whoever takes it out is the only one that holds it, and it may be large.
+    The content is in a list, from which the caller removes it: so it is released early, and it may be large.
     """
     with open_file(path) as file:
         file_size = os.fstat(file.fileno()).st_size
@@ -116,20 +116,20 @@ def _record(file: BinaryIO, left: int, where: str, number: int) -> bytes:
 
 
 class _Tags:
-    """Tags as they are written into a cell; of few of them there are many, so that each is looked at once."""
+    """Tags as they are written into a cell. The same few tags recur, so each is encoded once."""
 
     def __init__(self) -> None:
         self._written: dict[str | bytes, str] = {}
         self._values = 0
 
     def count(self, values: int) -> None:
-        """Raise `Unreadable` where there are more values than can be held."""
+        """Add values; raises `Unreadable` if there are too many."""
         self._values += values
         if self._values > MAX_CELLS:
             raise Unreadable(f"there are more than the {MAX_CELLS} values that are read")
 
     def written(self, tag: str | bytes) -> str:
-        """Return a tag in which a `|` is written as URLs do."""
+        """Return a tag with `|` and `%` percent-encoded. Raises `Unreadable` for too many different tags."""
         if (known := self._written.get(tag)) is not None:
             return known
         if len(self._written) == MAX_COLUMNS:
@@ -142,19 +142,19 @@ def _row(event_of: Any, record: list[bytes], where: str, known: _Tags) -> tuple[
     event = event_of.FromString(record.pop())
     kind = event.WhichOneof("what")
     if kind is None or not event.HasField("wall_time"):
-        missing = "what it holds" if kind is None else "its wall_time"
-        raise Unreadable(f"{where} does not say {missing}")
+        missing = "content" if kind is None else "wall_time"
+        raise Unreadable(f"{where} has no {missing}")
     step = str(event.step) if event.HasField("step") else ""
     version = _text(event.version) if kind == "version" else ""
     wall_time = repr(event.wall_time)
     values = _messages()["Summary"].FromString(event.summary).value if kind == "summary" else ()
-    # A large value is held once, not once for each message around it.
+    # So a large value is in memory once, not once for each message around it.
     del event
     return kind, step, wall_time, version, *_written(values, known)
 
 
 def _written(values: Sequence[bytes], known: _Tags) -> tuple[str, str, str]:
-    """Return tags, kinds and scalars of the values of a summary."""
+    """Return the cells of tags, kinds and scalars of the values of a summary."""
     tags, kinds, scalars = [], [], []
     known.count(len(values))
     value_of = _messages()["Value"]
@@ -173,16 +173,16 @@ def _written(values: Sequence[bytes], known: _Tags) -> tuple[str, str, str]:
 def _text(text: str | bytes) -> str:
     if len(text) > MAX_TEXT:
         raise Unreadable(f"a text in it has {len(text)} characters, more than the {MAX_TEXT} that are read")
-    # One implementation of protobuf gives a text that is not UTF-8 back as bytes, the other refuses the event.
+    # For a text that is not UTF-8, one implementation of protobuf returns bytes, the other refuses the event.
     return text if isinstance(text, str) else text.decode()
 
 
 @cache
 def _messages() -> Mapping[str, Any]:
-    """Build the message classes, in a pool of their own: MindSpore's would clash in the common one.
+    """Build the message classes in their own pool: in the default one they would collide with MindSpore's.
 
-    A message within a message is bytes here, and is decoded when its turn comes: a million values at a time are 850 MB of
-    objects where protobuf is its Python implementation, which MindSpore asks for in whichever process imports it.
+    A nested message is declared as bytes, and decoded when it is needed: a million values are 850 MB of objects at a time
+    with protobuf's Python implementation, which MindSpore selects in every process that imports it.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

@@ -30,7 +30,7 @@ _GIVEN_UP = 2
 INTERLEAVED = "timed interleaved"
 
 #: Shows what is being done on a terminal.
-Say = Callable[[str], None]
+Show = Callable[[str], None]
 IsSuspect = Callable[[tuple[PairedTiming, ...]], bool]
 
 
@@ -50,7 +50,7 @@ def time_pairs(
     *,
     processes: int,
     together: bool,
-    say: Say,
+    show: Show,
     is_suspect: IsSuspect = lambda timings: False,
 ) -> PairedTimings:
     """Time the steps of one workload on both sides: in one process if `together` and if it can hold both, else in turns.
@@ -62,7 +62,7 @@ def time_pairs(
         try:
             found = _pairs(
                 lambda number: _one_together(base, current, place, number),
-                lambda number, of: say(f"interleaved, process {number} of {of}"),
+                lambda number, of: show(f"interleaved, process {number} of {of}"),
                 needed=processes,
             )
             if found.timings or len(found.lost) < _GIVEN_UP:
@@ -73,7 +73,7 @@ def time_pairs(
         notes = (f"not interleaved: one process cannot run both sides ({why}); two processes took turns",)
     found = _pairs(
         lambda number: _one_in_turns(base, current, place, number),
-        lambda number, of: say(f"taking turns, pair {number} of {of}"),
+        lambda number, of: show(f"taking turns, pair {number} of {of}"),
         needed=thresholds.PROCESS_PAIRS,
         is_suspect=is_suspect,
     )
@@ -86,7 +86,7 @@ class _CannotShare(Exception):
 
 def _pairs(
     one: Callable[[int], PairedTiming | LostRun],
-    say: Callable[[int, int], None],
+    show: Callable[[int, int], None],
     *,
     needed: int,
     is_suspect: IsSuspect | None = None,
@@ -100,7 +100,7 @@ def _pairs(
     least, more = needed, 0 if is_suspect is None else _MORE_PAIRS
     while len(timings) < needed and len(timings) + len(lost) < needed + more:
         number = len(timings) + len(lost) + 1
-        say(number, needed)
+        show(number, needed)
         found = one(number)
         if isinstance(found, PairedTiming):
             timings.append(found)

@@ -212,12 +212,10 @@ def says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = second_process._PROGRAM.replace(
-        "decode_for_another(", "import os; os.kill(os.getpid(), 19)\ndecode_for_another("
-    )
+    program = second_process._PROGRAM.replace("serve(", "import os; os.kill(os.getpid(), 19)\nserve(")
     monkeypatch.setattr(second_process, "_PROGRAM", program)
     monkeypatch.setattr(second_process, "Second", Waited)
-    monkeypatch.setattr(partner, "_PATIENCE_MS", 3000)
+    monkeypatch.setattr(partner, "_TIMEOUT_MS", 3000)
 
 
 def is_no_python(monkeypatch: pytest.MonkeyPatch) -> None:

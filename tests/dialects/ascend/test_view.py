@@ -240,7 +240,7 @@ def test_what_is_wrong_in_the_trace_is_said_alike(tmp_path, layout, case):
     generate(layout, seed=3, operators=12, steps=4).write(tmp_path)
     document("trace_view.json", case.damage)(tmp_path)
     found = said(tmp_path)
-    assert any(case.says in finding.message for finding in found.findings), found.told
+    assert any(case.says in finding.message for finding in found.findings), found.reported
 
 
 @pytest.mark.parametrize("key", ["pid", "tid", "id", "ts"])
