@@ -230,6 +230,9 @@ def digits(events: Events, key: str) -> Any:
     from perfguard.artifacts.readers.events import as_bytes
 
     values = events.arguments(key)
+    if values.count(UNSET) == len(values):
+        # Most operators have neither an address nor a correlation.
+        return np.full(len(values), NULL, np.int64)
     known = (one if one is not UNSET and one.isdigit() and len(one) <= 18 else _NONE for one in as_bytes(values))
     return np.fromiter(map(int, known), np.int64, count=len(values))
 
