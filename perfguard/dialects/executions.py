@@ -35,9 +35,10 @@ def groups_of(batch: Batch, queries: Iterable[str], cycles: Collection[int]) -> 
     keys = ("operator", "name", "shapes")
     found = {}
     for cycle in cycles:
-        rows = pl.concat(part[cycle] for part in parts)
+        # Sorted by codes: texts as keys of a sort would need more memory than all else.
+        rows = pl.concat(part.pop(cycle) for part in parts).sort("first_ns", "first_place", *keys, "step")
         words = {key: texts.gather(rows[key]) for key in keys if rows[key].dtype == pl.Int64}
-        found[cycle] = rows.with_columns(**words).sort("first_ns", "first_place", *keys, "step")
+        found[cycle] = rows.with_columns(**words)
     return found
 
 
