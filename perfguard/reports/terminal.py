@@ -317,8 +317,6 @@ _OF_A_RUN = (
     Column(title="change", leaves=2),
     Column(title="changed", leaves=1),
 )
-#: The columns of a run's summary on a wide terminal.
-RUN_TITLES = tuple(column.title for column in _OF_A_RUN)
 
 
 def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int | None) -> Iterable[str]:
