@@ -72,7 +72,7 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
             counts["added" if done.is_new else "already there"] += 1
             echo_lines(_added(name(entry), entry, given, done))
     if sum(counts.values()) > 1 and history is not None:
-        echo_lines(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        echo_lines(f"{history.database.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
     sys.exit(Exit.USAGE if counts["not added"] else Exit.PASSED)
 
 
@@ -175,7 +175,7 @@ def show(place: str | None, branch: str | None, last: int, run: str | None) -> N
     history = open_project_history(place)
     runs = history.runs(branch=branch)
     if not runs:
-        _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.shown}")
+        _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.database.shown}")
     if run is not None:
         _show_run(history, run_named(runs, run))
         return
@@ -273,7 +273,7 @@ def trend(
     history = open_project_history(place)
     runs = runs_since(history.runs(branch=branch), since)
     if not runs:
-        _nothing(f"there is no such run in {history.shown}")
+        _nothing(f"there is no such run in {history.database.shown}")
     trends = trends_in(history, runs, workloads=workloads, metrics=metrics)
     if not trends:
         _nothing(f"no such workload and metric was measured in these {counted(len(runs), 'run')}")

@@ -146,12 +146,18 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     from perfguard.judge.refresh import REASON_OPTION
     from perfguard.judge.verdict import Outcome
     from perfguard.reports.names import printable
-    from perfguard.reports.terminal import SHOWN_PER_CODE, change_lines, coverage_line, finding_lines, measurement_rows
+    from perfguard.reports.terminal import (
+        change_lines,
+        coverage_line,
+        finding_lines,
+        measurement_rows,
+        most_shown,
+        result,
+    )
 
     shown_on = screen(err=True)
-    word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
-    yield f"{word} {printable(verdict.workload)}"
-    most = None if shown_on.is_verbose else SHOWN_PER_CODE
+    yield f"{result(verdict)} {printable(verdict.workload)}"
+    most = most_shown(shown_on.is_verbose)
     if not (shown_on.is_quiet and verdict.passed):
         yield from (
             f"  {line.replace(REASON_OPTION, '--reason')}" for line in finding_lines(verdict.findings, most=most)

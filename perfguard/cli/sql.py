@@ -145,10 +145,11 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None) -> Non
             _show(answer, output)
             return
         lines = (csv_lines if form == "csv" else json_lines)(answer.columns, answer.rows)
-        if output is None:
-            _print(lines)
-        else:
+        if output is not None:
             write_atomically(output, lines)
+            return
+        while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
+            click.echo(text, nl=False)
     except QueryError as error:
         raise UsageError(f"The query cannot be answered: {error}") from None
     except MemoryError:
@@ -166,11 +167,6 @@ def _show(answer: Answer, output: Path | None) -> None:
         write_atomically(output, f"{table_text(answer.columns, rows)}\n")
     if next(answer.rows, None) is not None:
         echo_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
-
-
-def _print(lines: Iterator[str]) -> None:
-    while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
-        click.echo(text, nl=False)
 
 
 def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:

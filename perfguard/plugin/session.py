@@ -203,8 +203,7 @@ class GateSession:
             return result
         guard.abandon()
         guard.judge_callbacks()
-        red = [verdict for verdict in guard.verdicts if not verdict.passed]
-        guard.settle_baselines(passed=not red)
+        guard.settle_baselines(passed=all(verdict.passed for verdict in guard.verdicts))
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         if red:
             # A test that caught the failure of its verdict is not green; a refused refresh is known only now.

@@ -22,6 +22,7 @@ from perfguard.recording import Step
 from perfguard.reports.names import printable
 from perfguard.reports.page.distributions import cost, distribution
 from perfguard.reports.page.figure import STEPS, TIMES, Figure, as_float, figure, line, safe, times_row
+from perfguard.reports.table import Cut, cut
 from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
@@ -85,7 +86,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         f"{signed_us(ledger.change_ns / 1e3)} a step, wall time{other}",
         [("part", "change of a step"), *zip(labels, shown, strict=True)],
         [trace],
-        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(_middle_cut(text, 34)) for text in labels]},
+        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(cut(text, 34, Cut.MIDDLE)) for text in labels]},
         xaxis={"title": {"text": f"us a step{', not from 0 on' if bounds[0] else ''}"}, "range": bounds},
         height=44 + 23 * len(labels),
     )
@@ -97,14 +98,6 @@ def _around(values: Sequence[float]) -> list[float]:
     low, high = min(levels), max(levels)
     room = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     return [0.0 if low < 2 * (high - low) else low - room, high + 2.5 * room]
-
-
-def _middle_cut(text: str, width: int) -> str:
-    """Cut the middle of a long name, which matters least."""
-    if len(text) <= width:
-        return text
-    left = width * 2 // 3
-    return f"{text[:left]}…{text[-(width - left - 1) :]}"
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -281,7 +274,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
         "zmax": reach,
         "hovertemplate": f"rank %{{y}}, %{{x}}: %{{customdata:.4g}} {unit}, %{{z:+.1f}} %<extra></extra>",
     }
-    names = [safe(_middle_cut(name or metric, 28)) for name in subjects]
+    names = [safe(cut(name or metric, 28, Cut.MIDDLE)) for name in subjects]
     return figure(
         "ranks",
         f"{metric} by rank{f' (the {_COLUMNS} largest of {len(found)})' if len(found) > _COLUMNS else ''}",

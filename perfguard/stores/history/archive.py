@@ -71,11 +71,6 @@ class History:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    @property
-    def shown(self) -> str:
-        """The file or URL, without secrets."""
-        return self.database.shown
-
     # -- in ------------------------------------------------------------------------------------------------------------
 
     def add(self, entry: Entry, *, given: RunFacts | None = None) -> Added:
