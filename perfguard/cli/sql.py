@@ -73,7 +73,8 @@ def command(
 
     if [query is not None, lists_tables, table is not None].count(True) != 1:
         raise UsageError('Ask one thing: perfguard sql DIR "select ...", or --tables, or --columns TABLE.')
-    form = form or _format_of(output)
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    form = form or (ending if ending in _FORMATS else "table")
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise UsageError("Parquet is nothing that a terminal shows; write it to a file: --output rows.parquet")
     text = sys.stdin.read() if query == "-" else query
@@ -90,11 +91,6 @@ def command(
             )
         with _bounded_memory():
             _write(found, _listing(found, table) if text is None else text, form, output)
-
-
-def _format_of(output: Path | None) -> str:
-    ending = "" if output is None else output.suffix.lower().removeprefix(".")
-    return ending if ending in _FORMATS else "table"
 
 
 def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recording, RemoteTree | None]]:

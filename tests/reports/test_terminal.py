@@ -460,8 +460,6 @@ def test_hostile_names_are_escaped_wherever_they_stand(name):
         notes=(name,),
         changes=(name,),
     )
-    from dataclasses import replace
-
     texts = [
         failure_message(hostile, refresh_command=COMMAND),
         failure_message(replace(hostile, outcome=Outcome.INVALID), refresh_command=COMMAND),

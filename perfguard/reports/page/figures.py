@@ -86,7 +86,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         f"{signed_us(ledger.change_ns / 1e3)} a step, wall time{other}",
         [("part", "change of a step"), *zip(labels, shown, strict=True)],
         [trace],
-        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(cut(text, 34, Cut.MIDDLE)) for text in labels]},
+        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(cut(printable(text), 34, Cut.MIDDLE)) for text in labels]},
         xaxis={"title": {"text": f"us a step{', not from 0 on' if bounds[0] else ''}"}, "range": bounds},
         height=44 + 23 * len(labels),
     )
@@ -274,7 +274,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
         "zmax": reach,
         "hovertemplate": f"rank %{{y}}, %{{x}}: %{{customdata:.4g}} {unit}, %{{z:+.1f}} %<extra></extra>",
     }
-    names = [safe(cut(name or metric, 28, Cut.MIDDLE)) for name in subjects]
+    names = [safe(cut(printable(name or metric), 28, Cut.MIDDLE)) for name in subjects]
     return figure(
         "ranks",
         f"{metric} by rank{f' (the {_COLUMNS} largest of {len(found)})' if len(found) > _COLUMNS else ''}",
