@@ -78,6 +78,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         "marker": {"color": ["base", *(colour for _ in own), "faint", "now"]},
     }
     bounds = _around([base_us, *changes])
+    names = [safe(cut(printable(label), 34, Cut.MIDDLE)) for label in labels]
     is_other_machine = any(finding.code.name == "B103" for finding in verdict.findings)
     other = "; the baseline is of another machine, so times are shown and not judged" if is_other_machine else ""
     return figure(
@@ -86,7 +87,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         f"{signed_us(ledger.change_ns / 1e3)} a step, wall time{other}",
         [("part", "change of a step"), *zip(labels, shown, strict=True)],
         [trace],
-        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(cut(printable(text), 34, Cut.MIDDLE)) for text in labels]},
+        yaxis={"tickvals": list(range(len(labels))), "ticktext": names},
         xaxis={"title": {"text": f"us a step{', not from 0 on' if bounds[0] else ''}"}, "range": bounds},
         height=44 + 23 * len(labels),
     )
