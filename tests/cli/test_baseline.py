@@ -19,6 +19,7 @@ from perfguard.stores import directory
 from perfguard.stores.calibration import Calibration, read_calibration, write_calibration
 from perfguard.stores.directory import BaselineDirectory
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
+from tests.programs import run_program
 
 SCRIPT = Path(sys.executable).with_name("perfguard")
 MLP = "tests/test_nets.py::test_mlp"
@@ -55,8 +56,7 @@ def replayed(project):
 
 
 def refresh(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(SCRIPT), "baseline", "refresh", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return run_program(SCRIPT, "baseline", "refresh", *arguments)
 
 
 def baseline_files(project: Path) -> dict[str, bytes]:

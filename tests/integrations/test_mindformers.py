@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -20,6 +18,7 @@ from perfguard.cli import cli
 from perfguard.contract import expectation
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
+from tests.programs import run_program
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
 
@@ -936,15 +935,7 @@ def test_callbacks_that_are_none_are_refused(read, text, words):
 
 
 def child(script: str, *arguments: object, cwd: Path, **environment: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPTS / script), *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_program(sys.executable, SCRIPTS / script, *arguments, cwd=cwd, **environment)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
@@ -960,7 +951,7 @@ def wheels(tmp_path_factory):
             place = tmp_path_factory.mktemp("mindformers")
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
             command = [*pip, f"mindformers=={version}", *needs]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+            done = run_program(*command, timeout=240)
             if done.returncode:
                 pytest.skip(f"mindformers {version} cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
             places[version] = place

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from perfguard import check
 from perfguard.errors import StoreError, UsageError
 from perfguard.integrations.mindspore_dynamic import write_profiler_config
+from tests.programs import run_program
 
 SCRIPT = Path(__file__).parent / "scripts" / "ms_dynamic.py"
 V = "2.10.0"
@@ -202,15 +201,7 @@ def test_any_text_in_the_file_is_edited_or_refused_in_one_sentence(tmp_path_fact
 
 
 def train(directory, mode, steps, edits):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), mode, str(steps), json.dumps(edits)],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "GLOG_v": "3"},
-    )
+    done = run_program(sys.executable, SCRIPT, mode, steps, json.dumps(edits), cwd=directory, GLOG_v="3")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "[ERROR]" not in done.stderr
     # rank0_start5_stop7

@@ -26,6 +26,7 @@ from perfguard.integrations.offline_recordings import WORK_DIRECTORY, AnalysisOp
 from perfguard.judge.tolerance import Policy
 from perfguard.testing import generate
 from tests.facts import codes
+from tests.programs import run_program
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ENDINGS = ("stopped", "raises", "killed-after-stop", "killed", "analysed")
@@ -285,9 +286,7 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path):
         os.chmod(temporary, 0o755)
         place = ascend(Path(temporary) / "out")
         place.chmod(0o555)
-        found = subprocess.run(
-            [sys.executable, "-c", AS_NOBODY, place.parent], capture_output=True, text=True, check=False
-        )
+        found = run_program(sys.executable, "-c", AS_NOBODY, place.parent)
         place.chmod(0o755)
     assert "it is not writable; change its permissions, or copy it to a writable place" in found.stdout, found.stderr
 

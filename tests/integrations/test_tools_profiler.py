@@ -24,6 +24,7 @@ from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
 from tests.integrations.test_tools_config import REAL
+from tests.programs import run_program
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
@@ -66,14 +67,7 @@ def child(*arguments: object, ranks: int = 1, **environment: str) -> subprocess.
     launcher = [sys.executable]
     if ranks > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return subprocess.run(
-        [*launcher, str(SCRIPT), *map(str, arguments)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_program(*launcher, SCRIPT, *arguments, timeout=120, **environment)
 
 
 def steps_marked(directory: Path) -> list[str]:
