@@ -1,9 +1,11 @@
-"""Programs that tests run to their end."""
+"""Programs that tests run to their end, and what they wait for."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -21,3 +23,20 @@ def run_program(
         timeout=timeout,
         check=False,
     )
+
+
+def git(place: Path, *words: object) -> str:
+    """Run git, with no settings or variables of the user's; it must succeed. Return what it wrote."""
+    command = ["git", "-c", "user.email=a@b.c", "-c", "user.name=n", *map(str, words)]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment = {**kept, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.rstrip("\n")
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until a condition holds, which it must do in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
