@@ -77,7 +77,7 @@ def command(
     from perfguard.judge.refresh import Refresh
     from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
-    from perfguard.stores import STORES
+    from perfguard.stores.project import store_of
     from perfguard.window import StepWindow
 
     reports = report_files()
@@ -90,7 +90,7 @@ def command(
         **how,
     )
     workload = name or _workload(command, settings.root)
-    store = STORES[settings.store](settings.baselines_directory)
+    store = store_of(settings)
     place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
     run = run_script(script, workload=workload, directory=place)
     doing = Update.ALL if update else Update.NOTHING
