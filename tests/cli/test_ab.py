@@ -438,15 +438,6 @@ def test_a_call_that_means_nothing_is_refused_in_one_sentence(checkout, argument
     assert len(said.splitlines()) == 1
 
 
-def test_a_directory_outside_of_git_is_refused(tmp_path):
-    (tmp_path / "test_replay.py").write_text(REPLAY)
-    command = [sys.executable, "-m", "perfguard", "ab", "--base", "main"]
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "PYTHONPATH": str(REPOSITORY)}
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
-    assert ended.returncode == 2
-    assert "is not in a git repository, so there is no base to check out" in ended.stderr
-
-
 def test_another_perfguard_in_the_other_environment_is_refused(checkout):
     checkout.commit(test_replay=REPLAY)
     python = checkout.temporary / "python"

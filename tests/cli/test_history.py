@@ -761,12 +761,6 @@ def test_a_history_is_not_overwritten_by_its_export(project):
     assert (project / "perfguard-history.db").read_bytes() == before
 
 
-def test_a_file_that_is_no_report_leaves_no_empty_history(project):
-    (project / "cut.json").write_text('{"format": 2, "wor')
-    assert run("history", "add", "cut.json").exit_code == 2
-    assert not (project / "perfguard-history.db").exists()
-
-
 def test_a_number_near_the_largest_is_drawn(project):
     for number, value in enumerate((1e-300, 1e308, 1e300)):
         report(project / "r.json", number, {"step_cost": value})

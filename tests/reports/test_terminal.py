@@ -772,9 +772,3 @@ def test_a_whole_message_counts_no_finding_away():
 )
 def test_a_measurement_is_a_row(measurement, row):
     assert measurement_rows([measurement]).splitlines()[2].split() == row
-
-
-def test_the_explanation_names_layouts_and_notes():
-    found = verdict(layouts=("a", "b"), notes=("a note",))
-    assert checked(found, explain=True, metrics=False)[-2:] == ["  layouts: a, b", "  a note"]
-    assert checked(verdict(), explain=True, metrics=False)[-1] == "  layouts: none recognised"

@@ -308,12 +308,6 @@ def test_nothing_there_is_an_error_of_its_own(tmp_path):
         refused(place, "There is no history", writing=False, kind=NoHistoryError)
 
 
-@pytest.mark.parametrize("writing", [True, False])
-def test_the_home_of_nobody_is_a_sentence(writing):
-    said = refused("~no-such-user/history.db", "~no-such-user/history.db", writing=writing, kind=UsageError)
-    assert names_the_next_command(said)
-
-
 def test_another_process_that_holds_the_file(file):
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
