@@ -15,7 +15,6 @@ from perfguard.capture.torch_backend import TorchBackend, TorchOptions
 from perfguard.configuration import one_line
 from perfguard.documents import FORMAT, dumps, write_atomically
 from perfguard.errors import PerfguardError, UsageError
-from perfguard.judge.quantities import listed
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
 
@@ -128,9 +127,10 @@ def claim(directory: Path, *, name: str, above: Path | None = None) -> None:
         held = _names(directory)
     except OSError as error:
         raise UsageError(f"{name} cannot be created: {error.strerror}; name another directory.") from error
+    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
     raise UsageError(
-        f"{name} already holds {listed([*map(one_line, held)], _NAMED)}, and a directory holds one run; move it away or name "
-        "another directory."
+        f"{name} already holds {', '.join(map(one_line, held[:_NAMED]))}{more}, and a directory holds one run; move it away "
+        "or name another directory."
     )
 
 

@@ -1,4 +1,4 @@
-"""Baselines of a project in a subdirectory, under names relative to the directory above.
+"""Baselines of a project; of one in a subdirectory, under names relative to the directory above.
 
 The name of a stored baseline is relative to its project: its file is the same, wherever pytest was started.
 """
