@@ -87,11 +87,9 @@ def _added(name: str, entry: Entry, given: RunFacts, done: Added) -> str:
         return f"already there: {name} is run {done.run}{marked}{kept}"
     facts = entry.facts.completed_by(given)
     numbers = sum(len(one.numbers) for one in entry.workloads)
-    known = [
-        *([f"commit {commit_text(facts.commit)}"] if facts.commit else ["no commit: name it with --commit SHA"]),
-        *([f"branch {printable(facts.branch)}"] if facts.branch else []),
-        *([f"release {printable(facts.release)}"] if facts.release else []),
-    ]
+    known = [f"commit {commit_text(facts.commit)}" if facts.commit else "no commit: name it with --commit SHA"]
+    named = {"branch": facts.branch, "release": facts.release}
+    known += [f"{name} {printable(value)}" for name, value in named.items() if value]
     invalid = sum(one.outcome == "INVALID" for one in entry.workloads)
     lost = f", {invalid} of them INVALID and without numbers" if invalid else ""
     return (
@@ -211,7 +209,7 @@ def _run_row(run: Run) -> tuple[str, ...]:
 def _show_run(history: History, run: Run) -> None:
     from perfguard.reports.table import Cut
 
-    facts = run.facts
+    facts, workloads = run.facts, history.workloads_of(run.number)
     shown = {
         "commit": facts.commit,
         "branch": facts.branch,
@@ -221,9 +219,8 @@ def _show_run(history: History, run: Run) -> None:
         "added": _minute(run.added_at),
         "ci": facts.ci_url,
         "perfguard": run.perfguard,
+        "machine": "; ".join(sorted({one.machine for one in workloads if one.machine})),
     }
-    workloads = history.workloads_of(run.number)
-    shown |= {"machine": "; ".join(sorted({one.machine for one in workloads if one.machine})) or None}
     echo_lines("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)]))
     rows = [(one.outcome, one.workload, *_step_of(one), str(len(one.numbers)), one.finding or "") for one in workloads]
     columns: dict[str, dict[str, Any]] = {

@@ -165,10 +165,9 @@ def run_named(runs: Sequence[Run], name: str) -> Run:
     found = [run for run in runs if str(run.number) == text] or [run for run in runs if run.facts.release == name]
     if not found and len(name) >= 4:
         found = [run for run in runs if (run.facts.commit or "").startswith(name)]
-        if len({run.facts.commit for run in found}) > 1:
-            raise UsageError(
-                f"{name!r} begins {len({run.facts.commit for run in found})} commits; give more characters."
-            )
+        commits = {run.facts.commit for run in found}
+        if len(commits) > 1:
+            raise UsageError(f"{name!r} begins {len(commits)} commits; give more characters.")
     if not found:
         raise UsageError(
             f"There is no run {name!r}: give a number, a release or a commit. List them with: perfguard history show"
@@ -263,8 +262,6 @@ def _forget_unused(connection: Connection) -> None:
     of_workload = select(OUTCOMES.c.run_id).where(OUTCOMES.c.workload_id == WORKLOADS.c.id)
     connection.execute(delete(WORKLOADS).where(~of_workload.exists()))
     used = [OUTCOMES.c.fingerprint_id, OUTCOMES.c.environment_id, OUTCOMES.c.tolerance_id, SERIES.c.fingerprint_id]
-    for column in used:
-        assert column is not None
     unused: list[ColumnElement[bool]] = [~select(column).where(column == FACTS.c.id).exists() for column in used]
     connection.execute(delete(FACTS).where(*unused))
 
