@@ -289,9 +289,11 @@ def _runs(connection: Connection, *, branch: str | None = None) -> tuple[Run, ..
         # Checks the types: a file that lost bits may hold anything.
         msgspec.convert(
             {
-                **row._mapping,
                 "number": row.id,
+                "digest": row.digest,
+                "perfguard": row.perfguard,
                 "facts": row,
+                "added_at": row.added_at,
                 "outcomes": counts.get(row.id, ()),
                 "measurements": numbers.get(row.id, 0),
             },
