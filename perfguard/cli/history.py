@@ -251,11 +251,7 @@ def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
 @options.verbose(options.WIDE)
 @click.argument("workloads", nargs=-1)
 def trend(
-    place: str | None,
-    metrics: tuple[str, ...],
-    branch: str | None,
-    since: str | None,
-    workloads: tuple[str, ...],
+    place: str | None, metrics: tuple[str, ...], branch: str | None, since: str | None, workloads: tuple[str, ...]
 ) -> None:
     """Show since which commit the numbers changed.
 

@@ -20,9 +20,7 @@ _SWITCHES = {
     "--perfguard": "Measure, profile and judge tests that use perfguard.",
     "--perfguard-update": "Like --perfguard, but write baselines: create missing ones, rewrite what changed beyond noise.",
     "--perfguard-update-new-only": "Like --perfguard, and create baselines that are missing; existing ones are judged.",
-    "--perfguard-ratchet": (
-        "Like --perfguard, and write into existing baselines what got better beyond its tolerance; never anything worse."
-    ),
+    "--perfguard-ratchet": "Like --perfguard, and write into existing baselines what got better beyond its tolerance; never anything worse.",
 }
 #: Options with a value, each None without it.
 _VALUES: dict[str, dict[str, Any]] = {
@@ -45,10 +43,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 }
 #: Options that name a file to write: what they put before it makes FORMAT:FILE of it, and their help.
 _FILES = {
-    "--perfguard-out": (
-        "",
-        "Write a report in any installed format, such as sarif:findings.sarif. May be repeated.",
-    ),
+    "--perfguard-out": ("", "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."),
     "--perfguard-report": ("json:", "Write everything measured and judged to a JSON file."),
     "--perfguard-html": ("html:", "Write a page that holds everything (pip install 'perfguard[html]')."),
     "--perfguard-markdown": ("markdown:", "Write a summary in Markdown, for a pull request or a job's page."),

@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.capture.checkout import (
-    commit_of_baseline,
-    current_commit,
-    measured_commit,
-    provenance,
-    repository_of,
-)
+from perfguard.capture.checkout import commit_of_baseline, current_commit, measured_commit, provenance, repository_of
 from tests.programs import git
 
 

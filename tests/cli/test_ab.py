@@ -16,10 +16,7 @@ import pytest
 
 from tests.programs import git, wait_until
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("git") is None, reason="there is no git"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")]
 
 RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
 REPOSITORY = Path(__file__).parents[2]

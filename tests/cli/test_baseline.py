@@ -251,10 +251,7 @@ def test_an_ending_of_several_is_ambiguous_and_names_them(project):
 
 @pytest.mark.parametrize(
     "name, hint",
-    [
-        ("tests/test_nets.py::test_mpl", f"did you mean '{MLP}'?"),
-        ("zzz", "list them with: perfguard baseline show"),
-    ],
+    [("tests/test_nets.py::test_mpl", f"did you mean '{MLP}'?"), ("zzz", "list them with: perfguard baseline show")],
 )
 def test_an_unknown_baseline_is_named_with_the_next_step(two, name, hint):
     found = run("baseline", "show", name)

@@ -93,13 +93,7 @@ def test_exactly_the_steps_asked_for_are_in_save_path_and_judged():
     assert steps_marked(place) == ["ProfilerStep#2", "ProfilerStep#3"]
     verdict = perfguard.check(place, expect="steps=2,ranks=1,no-memory,no-shapes")
     calls = {m.subject: m.value for m in verdict.measurements if m.metric == "operator_calls"}
-    assert calls == {
-        "aten::mm": 1,
-        "aten::ones": 2,
-        "aten::empty": 2,
-        "aten::fill_": 2,
-        "aten::resolve_conj": 3,
-    }
+    assert calls == {"aten::mm": 1, "aten::ones": 2, "aten::empty": 2, "aten::fill_": 2, "aten::resolve_conj": 3}
     (recording,) = prof.recordings
     assert recording == read_recording(place.absolute())
     assert recording.ending is Ending.COMPLETE
@@ -525,8 +519,7 @@ def test_perfguards_own_captures_ask_for_no_more_than_before(ascend):
 def test_the_history_of_memory_is_asked_for_its_steps(ascend, monkeypatch):
     calls = []
     memory = SimpleNamespace(
-        _record_memory_history=lambda **options: calls.append(options),
-        _dump_snapshot=lambda path: calls.append(path),
+        _record_memory_history=lambda **options: calls.append(options), _dump_snapshot=lambda path: calls.append(path)
     )
     monkeypatch.setattr(torch.npu, "memory", memory, raising=False)
     path = config(enable=False, memory_profile={"enable": True, "start_step": 1, "end_step": 3, "mem_info": True})

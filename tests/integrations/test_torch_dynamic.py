@@ -443,10 +443,7 @@ def test_a_loop_that_raises_in_a_window_keeps_it():
         train()
     (recording,) = prof.recordings
     assert recording == read_recording(recording.directory)
-    assert (recording.ending, recording.reason) == (
-        Ending.STEP_RAISED,
-        "step 2 of 4: ZeroDivisionError: loss is gone",
-    )
+    assert (recording.ending, recording.reason) == (Ending.STEP_RAISED, "step 2 of 4: ZeroDivisionError: loss is gone")
 
 
 @pytest.mark.slow
@@ -483,10 +480,7 @@ def test_what_is_wrong_with_the_file_at_the_start_is_raised(text, sentence):
     ("config_path", "sentence"),
     [
         ("tools.json", "config_path = 'tools.json' is a file; name a directory, or the profiler_config.json in one."),
-        (
-            "x" * 300,
-            "cannot be created: File name too long; name another directory.",
-        ),
+        ("x" * 300, "cannot be created: File name too long; name another directory."),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused(config_path, sentence):

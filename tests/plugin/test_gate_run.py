@@ -93,10 +93,7 @@ def story(module_project) -> Story:
         "--perfguard", "--perfguard-report=worse.json", "--junitxml=worse.xml", env={"EXTRA": "callable"}
     )
     refused = project.run(
-        "--perfguard-update",
-        "--perfguard-report=refused.json",
-        "--junitxml=refused.xml",
-        env={"EXTRA": "callable"},
+        "--perfguard-update", "--perfguard-report=refused.json", "--junitxml=refused.xml", env={"EXTRA": "callable"}
     )
     refused_files = project.baselines
     accepted = project.run("--perfguard-update", "--perfguard-reason=two of them", env={"EXTRA": "callable"})

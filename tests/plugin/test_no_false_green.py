@@ -360,10 +360,7 @@ TURNED = {
         "        item.ihook.pytest_runtest_logreport(report=report)\n        return True",
         UNREACHED,
     ),
-    "items after collection": (
-        "def pytest_collection_finish(session): del session.items[1:]",
-        UNREACHED,
-    ),
+    "items after collection": ("def pytest_collection_finish(session): del session.items[1:]", UNREACHED),
     "the gate is taken out": (
         "def pytest_collection(session): session.config.pluginmanager.unregister(name='perfguard-session')",
         NO_SESSION,
@@ -382,9 +379,7 @@ OPTIONS = {
 GREEN = {
     "nobody stopped it": "",
     "exit after all": "def pytest_sessionfinish(): pytest.exit('x', returncode=0)",
-    "a hook adds an xfail marker": (
-        "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker(pytest.mark.xfail)"
-    ),
+    "a hook adds an xfail marker": "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker(pytest.mark.xfail)",
     "--help": "",
     "--version": "",
     "--markers": "",

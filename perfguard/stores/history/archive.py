@@ -118,11 +118,7 @@ class History:
             return _workloads(connection, run, numbers, documents_of(connection))
 
     def series(
-        self,
-        *,
-        workload: Callable[[str], bool],
-        metric: Callable[[str, str], bool],
-        runs: Sequence[Run],
+        self, *, workload: Callable[[str], bool], metric: Callable[[str, str], bool], runs: Sequence[Run]
     ) -> tuple[RecordedSeries, ...]:
         """Return the series of the selected workloads and metrics, over `runs` in their order."""
         with self.database.reading() as connection:
