@@ -20,7 +20,9 @@ _SWITCHES = {
     "--perfguard": "Measure, profile and judge tests that use perfguard.",
     "--perfguard-update": "Like --perfguard, but write baselines: create missing ones, rewrite what changed beyond noise.",
     "--perfguard-update-new-only": "Like --perfguard, and create baselines that are missing; existing ones are judged.",
-    "--perfguard-ratchet": "Like --perfguard, and write into existing baselines what got better beyond its tolerance; never anything worse.",
+    "--perfguard-ratchet": (
+        "Like --perfguard, and write into existing baselines what got better beyond its tolerance; never anything worse."
+    ),
 }
 #: Options with a value, each None without it.
 _VALUES: dict[str, dict[str, Any]] = {

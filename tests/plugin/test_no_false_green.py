@@ -379,7 +379,9 @@ OPTIONS = {
 GREEN = {
     "nobody stopped it": "",
     "exit after all": "def pytest_sessionfinish(): pytest.exit('x', returncode=0)",
-    "a hook adds an xfail marker": "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker(pytest.mark.xfail)",
+    "a hook adds an xfail marker": (
+        "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker(pytest.mark.xfail)"
+    ),
     "--help": "",
     "--version": "",
     "--markers": "",
