@@ -8,7 +8,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -46,6 +46,12 @@ class Plain:
     def from_dict(cls, plain: dict[str, Any]) -> Self:
         """Invert `as_dict`; JSON may hold 1.0 for 1, and lists for tuples."""
         return msgspec.convert(plain, cls, strict=False)
+
+
+def merged(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both objects as one; of a key in both the upper value counts, and two objects are merged too."""
+    both = {key: value for key, value in upper.items() if isinstance(value, dict) and isinstance(lower.get(key), dict)}
+    return {**lower, **upper, **{key: merged(lower[key], value) for key, value in both.items()}}
 
 
 def schemas_directory() -> Path:

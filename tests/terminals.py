@@ -10,17 +10,23 @@ import subprocess
 import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 
 def on_a_terminal(
-    command: Sequence[str], *, columns: int = 80, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    columns: int = 80,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    output: IO[bytes] | None = None,
 ) -> tuple[int, str]:
-    """Run a command whose output and error are a terminal of so many columns; return its status, and all it wrote."""
+    """Run a command whose error, and output unless it has its own, is a terminal; return its status and what that shows."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {**(os.environ if env is None else env), "TERM": "xterm"}
     environment.pop("COLUMNS", None)
-    process = subprocess.Popen(command, cwd=cwd, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = subprocess.Popen(command, cwd=cwd, env=environment, stdin=theirs, stdout=output or theirs, stderr=theirs)
     os.close(theirs)
     written = b""
     while True:

@@ -49,7 +49,7 @@ def test_the_two_commands_are_there_and_are_one_line_each(name):
 
 def test_the_summaries_shown_fit_their_terminal_and_have_todays_columns():
     from perfguard.reports.table import display_width
-    from perfguard.reports.terminal import RUN_TITLES
+    from perfguard.reports.terminal import _OF_A_RUN
 
     section = re.search(r"## What it looks like\n(.*?)### Where the time went", README, re.DOTALL).group(1)
     tables = re.findall(r"^(outcome  .*)\n([- ]+)\n((?:\S.*\n)+)", section, re.MULTILINE)
@@ -59,7 +59,7 @@ def test_the_summaries_shown_fit_their_terminal_and_have_todays_columns():
     ]
     for head, rule, rows in tables:
         titles = re.split(r"  +", head.strip())
-        assert titles == [title for title in RUN_TITLES if title in titles]
+        assert titles == [column.title for column in _OF_A_RUN if column.title in titles]
         assert max(map(display_width, [head, rule, *rows.splitlines()])) <= 80
 
 

@@ -136,10 +136,8 @@ def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> tuple[st
         children = [line.split()[0] for line in history.splitlines() if line.split()[1:2] == [commit]]
         if children and digest and _digest_of(children[-1], commit, file.parent, top) == digest:
             return children[-1], ""
-    return (
-        None,
-        f"the baseline was made of files changed after {commit[:7]}, and no commit right after it has these files",
-    )
+    changes = f"files changed after {commit[:7]}, and no commit right after it has these files"
+    return None, f"the baseline was made of {changes}"
 
 
 def _why_no_repository(place: Path) -> str:

@@ -204,7 +204,7 @@ class StepClock:
             self._began = None
             self._samples["calibration_ns"].pop()
 
-    def timing(self, workload: str, *, cpus: tuple[int, ...], notes: tuple[str, ...] = ()) -> Timing:
+    def timing(self, workload: str, *, cpus: tuple[int, ...], notes: tuple[str, ...]) -> Timing:
         """Return the measurements. Raises `CaptureError` if no step was timed."""
         if not self.steps:
             raise CaptureError("no step was left to time after the settling steps; give the loop more batches.")
@@ -309,7 +309,7 @@ def host_memory_reader() -> Callable[[], int] | None:
     return in_use_bytes if in_use_bytes() - before >= len(probe) else None
 
 
-def warmed(source: Iterator[Batch], settle: int, *, most: int = thresholds.WARMUP_STEPS) -> Iterator[Batch]:
+def warmed(source: Iterator[Batch], settle: int, *, most: int) -> Iterator[Batch]:
     """Yield the batches of the settling steps and of at most `most` warm-up steps; then collect garbage.
 
     Raises `CaptureError` for too few batches.

@@ -247,7 +247,7 @@ class Driver:
             reason += f"; {error}"
         self._finish(ending, reason)
 
-    def _finish(self, ending: Ending, reason: str) -> Recording:
+    def _finish(self, ending: Ending, reason: str) -> None:
         target = self.backend.target()
         recording = Recording(
             directory=self.directory,
@@ -270,7 +270,6 @@ class Driver:
         )
         write_recording(recording)
         self.recording = recording
-        return recording
 
 
 def require_callable(step: object) -> Callable[[], object]:

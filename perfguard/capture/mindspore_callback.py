@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from perfguard.capture.driver import Driver
@@ -93,9 +92,7 @@ class RecordingCallback:
         self._depth += 1
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._depth -= 1
         # `Model.fit` enters it again to evaluate; `Model.eval` alone is not recorded.
         if self._depth or self._is_refused or (self._has_evaluated and not self._use):
@@ -262,9 +259,7 @@ class IdleCallback:
     def __enter__(self) -> IdleCallback:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     @contextmanager
     def step(self) -> Iterator[None]:

@@ -70,11 +70,9 @@ def _main() -> None:
         sys.exit(_status())
     except click.ClickException as error:
         error.show()
-        sys.exit(Exit.USAGE)
     except (click.Abort, KeyboardInterrupt):
         # Ctrl-C, or a question nobody was there to answer; 1 would mean a regression.
         echo_plain("perfguard: stopped before the end; nothing more was done.", err=True)
-        sys.exit(Exit.USAGE)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -83,10 +81,9 @@ def _main() -> None:
         echo_plain(
             f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
         )
-        sys.exit(Exit.USAGE)
     except PerfguardError as error:
         echo_line(f"perfguard: {error}", err=True)
-        sys.exit(Exit.USAGE)
+    sys.exit(Exit.USAGE)
 
 
 class _OutputClosed(Exception):

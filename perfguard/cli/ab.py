@@ -42,12 +42,7 @@ from perfguard.errors import UsageError
 @options.verbose()
 @options.pytest_args
 def command(
-    ref: str | None,
-    python: Path | None,
-    recording: Path | None,
-    time: str | None,
-    output: Path | None,
-    **how: Any,
+    ref: str | None, python: Path | None, recording: Path | None, time: str | None, output: Path | None, **how: Any
 ) -> None:
     """Compare the working tree with a base, in one session.
 

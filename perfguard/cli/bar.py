@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from perfguard.cli.output import screen
 from perfguard.screen import is_terminal, width_of
 
 #: Shorter tasks have no bar.
 SHOWN_AFTER_S = 2.0
-
-Drawn = TypeVar("Drawn", bound="_Drawn")
 
 
 class _Drawn:
@@ -46,12 +43,10 @@ class _Drawn:
         if self._bar is not None:
             self._bar.clear()
 
-    def __enter__(self: Drawn) -> Drawn:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 

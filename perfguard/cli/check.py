@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -156,10 +156,8 @@ def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> I
             raise UsageError(f"{place.shown} is in the memory of this process; leave --engine {name} out.")
         return partial(distributed, engine=engine, progress=bar)
 
-    try:
+    with closing(engine):
         yield visit
-    finally:
-        engine.close()
 
 
 def _without_notes(verdict: Verdict) -> Verdict:

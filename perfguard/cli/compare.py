@@ -77,13 +77,13 @@ def command(base: Path, current: Path, time: str | None, ledger: bool) -> None:
 def _show_invalid(sides: tuple[tuple[str, Path, Verdict], ...]) -> None:
     """Print which of the two is incomplete, each with its own findings."""
     from perfguard.judge.verdict import Outcome
-    from perfguard.reports.terminal import SHOWN_PER_CODE, finding_lines
+    from perfguard.reports.terminal import finding_lines, most_shown
 
     for side, path, verdict in sides:
         if verdict.outcome is not Outcome.INVALID:
             continue
         place = str(path) if os.path.isdir(path) else f"{verdict.workload} of {path}"
         echo_line(f"INVALID: {side}, {place}, is not whole")
-        most = None if screen().is_verbose else SHOWN_PER_CODE
-        for line in finding_lines((f for f in verdict.findings if not f.code.is_of_comparison), most=most):
+        own = (finding for finding in verdict.findings if not finding.code.is_of_comparison)
+        for line in finding_lines(own, most=most_shown(screen().is_verbose)):
             echo(f"  {line}")

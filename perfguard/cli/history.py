@@ -72,7 +72,7 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
             counts["added" if done.is_new else "already there"] += 1
             echo_lines(_added(name(entry), entry, given, done))
     if sum(counts.values()) > 1 and history is not None:
-        echo_lines(f"{history.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        echo_lines(f"{history.database.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
     sys.exit(Exit.USAGE if counts["not added"] else Exit.PASSED)
 
 
@@ -87,11 +87,9 @@ def _added(name: str, entry: Entry, given: RunFacts, done: Added) -> str:
         return f"already there: {name} is run {done.run}{marked}{kept}"
     facts = entry.facts.completed_by(given)
     numbers = sum(len(one.numbers) for one in entry.workloads)
-    known = [
-        *([f"commit {commit_text(facts.commit)}"] if facts.commit else ["no commit: name it with --commit SHA"]),
-        *([f"branch {printable(facts.branch)}"] if facts.branch else []),
-        *([f"release {printable(facts.release)}"] if facts.release else []),
-    ]
+    known = [f"commit {commit_text(facts.commit)}" if facts.commit else "no commit: name it with --commit SHA"]
+    named = {"branch": facts.branch, "release": facts.release}
+    known += [f"{name} {printable(value)}" for name, value in named.items() if value]
     invalid = sum(one.outcome == "INVALID" for one in entry.workloads)
     lost = f", {invalid} of them INVALID and without numbers" if invalid else ""
     return (
@@ -175,7 +173,7 @@ def show(place: str | None, branch: str | None, last: int, run: str | None) -> N
     history = open_project_history(place)
     runs = history.runs(branch=branch)
     if not runs:
-        _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.shown}")
+        _nothing(f"there is no run{f' of branch {branch}' if branch else ''} in {history.database.shown}")
     if run is not None:
         _show_run(history, run_named(runs, run))
         return
@@ -211,7 +209,7 @@ def _run_row(run: Run) -> tuple[str, ...]:
 def _show_run(history: History, run: Run) -> None:
     from perfguard.reports.table import Cut
 
-    facts = run.facts
+    facts, workloads = run.facts, history.workloads_of(run.number)
     shown = {
         "commit": facts.commit,
         "branch": facts.branch,
@@ -221,9 +219,8 @@ def _show_run(history: History, run: Run) -> None:
         "added": _minute(run.added_at),
         "ci": facts.ci_url,
         "perfguard": run.perfguard,
+        "machine": "; ".join(sorted({one.machine for one in workloads if one.machine})),
     }
-    workloads = history.workloads_of(run.number)
-    shown |= {"machine": "; ".join(sorted({one.machine for one in workloads if one.machine})) or None}
     echo_lines("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)]))
     rows = [(one.outcome, one.workload, *_step_of(one), str(len(one.numbers)), one.finding or "") for one in workloads]
     columns: dict[str, dict[str, Any]] = {
@@ -254,11 +251,7 @@ def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
 @options.verbose(options.WIDE)
 @click.argument("workloads", nargs=-1)
 def trend(
-    place: str | None,
-    metrics: tuple[str, ...],
-    branch: str | None,
-    since: str | None,
-    workloads: tuple[str, ...],
+    place: str | None, metrics: tuple[str, ...], branch: str | None, since: str | None, workloads: tuple[str, ...]
 ) -> None:
     """Show since which commit the numbers changed.
 
@@ -273,7 +266,7 @@ def trend(
     history = open_project_history(place)
     runs = runs_since(history.runs(branch=branch), since)
     if not runs:
-        _nothing(f"there is no such run in {history.shown}")
+        _nothing(f"there is no such run in {history.database.shown}")
     trends = trends_in(history, runs, workloads=workloads, metrics=metrics)
     if not trends:
         _nothing(f"no such workload and metric was measured in these {counted(len(runs), 'run')}")

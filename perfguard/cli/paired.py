@@ -217,11 +217,9 @@ def _compared(
     verdict, judged = compare_paired(
         before, now, found.timings, found.lost, policy=requested.policy, sensitive=requested.sensitive
     )
-    why = (
-        f"not interleaved, as the sides set up the process differently ({', '.join(unlike)}); two processes took turns"
-    )
-    notes = (why, *found.notes) if can_share and unlike else found.notes
-    return replace(verdict, notes=(*verdict.notes, *notes)), judged
+    how = f"the sides set up the process differently ({', '.join(unlike)})"
+    why = (f"not interleaved, as {how}; two processes took turns",) if can_share and unlike else ()
+    return replace(verdict, notes=(*verdict.notes, *why, *found.notes)), judged
 
 
 def _why_not_timed(exact: Verdict, base: Timeable | None, current: Timeable | None) -> str:

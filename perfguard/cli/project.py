@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from perfguard.cli.options import HISTORY_VARIABLE
 from perfguard.errors import UsageError
 from perfguard.settings import Settings, find_root, find_table, read_settings
-from perfguard.stores import STORES, Store
+from perfguard.stores import Store
 from perfguard.stores.history import HISTORY_FILE, open_history
-from perfguard.stores.project import ProjectStore
+from perfguard.stores.project import store_of
 
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History
@@ -39,10 +39,7 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
         raise UsageError(
             f"There are no baselines in {directory}; record them with: pytest --perfguard --perfguard-update"
         )
-    store = STORES[settings.store](directory)
-    if baselines is None and root != here and root.is_relative_to(here):
-        store = ProjectStore(store, f"{root.relative_to(here).as_posix()}/")
-    return store, settings
+    return store_of(settings, named_from=here if baselines is None else None), settings
 
 
 def open_project_history(place: str | None, *, writing: bool = False) -> History:

@@ -77,7 +77,7 @@ def command(
     from perfguard.judge.refresh import Refresh
     from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
-    from perfguard.stores import STORES
+    from perfguard.stores.project import store_of
     from perfguard.window import StepWindow
 
     reports = report_files()
@@ -90,7 +90,7 @@ def command(
         **how,
     )
     workload = name or _workload(command, settings.root)
-    store = STORES[settings.store](settings.baselines_directory)
+    store = store_of(settings)
     place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
     run = run_script(script, workload=workload, directory=place)
     doing = Update.ALL if update else Update.NOTHING
@@ -145,18 +145,18 @@ def _lines(verdict: Verdict) -> Iterator[str]:
 
     from perfguard.judge.refresh import REASON_OPTION
     from perfguard.judge.verdict import Outcome
+    from perfguard.reports import terminal
     from perfguard.reports.names import printable
-    from perfguard.reports.terminal import SHOWN_PER_CODE, change_lines, coverage_line, finding_lines, measurement_rows
 
     shown_on = screen(err=True)
-    word = verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
-    yield f"{word} {printable(verdict.workload)}"
-    most = None if shown_on.is_verbose else SHOWN_PER_CODE
+    yield f"{terminal.result(verdict)} {printable(verdict.workload)}"
+    most = terminal.most_shown(shown_on.is_verbose)
     if not (shown_on.is_quiet and verdict.passed):
         yield from (
-            f"  {line.replace(REASON_OPTION, '--reason')}" for line in finding_lines(verdict.findings, most=most)
+            f"  {line.replace(REASON_OPTION, '--reason')}"
+            for line in terminal.finding_lines(verdict.findings, most=most)
         )
-        yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
+        yield from (f"  {line}" for line in terminal.change_lines(verdict.changes, most=most))
     if verdict.outcome is Outcome.INVALID or shown_on.is_quiet:
         return
     times = sorted((m for m in verdict.measurements if m.metric == "operator_time"), key=lambda m: -float(m.value))  # type: ignore[arg-type]
@@ -164,8 +164,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     shown = len(times) if shown_on.is_verbose else _SHOWN_OPERATORS
     told = [m for m in verdict.measurements if m.metric in whole] + times[:shown]
     width = None if shown_on.width is None else shown_on.width - len("perfguard:   ")
-    yield from (f"  {line}" for line in measurement_rows(told, replace(shown_on, width=width)).splitlines())
+    yield from (f"  {line}" for line in terminal.measurement_rows(told, replace(shown_on, width=width)).splitlines())
     if len(times) > shown:
         yield f"  and {len(times) - shown} more operators: perfguard ops {verdict.recording}"
     if verdict.comparisons:
-        yield coverage_line(verdict.coverage)
+        yield terminal.coverage_line(verdict.coverage)

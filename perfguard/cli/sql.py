@@ -73,7 +73,8 @@ def command(
 
     if [query is not None, lists_tables, table is not None].count(True) != 1:
         raise UsageError('Ask one thing: perfguard sql DIR "select ...", or --tables, or --columns TABLE.')
-    form = form or _format_of(output)
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    form = form or (ending if ending in _FORMATS else "table")
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise UsageError("Parquet is nothing that a terminal shows; write it to a file: --output rows.parquet")
     text = sys.stdin.read() if query == "-" else query
@@ -90,11 +91,6 @@ def command(
             )
         with _bounded_memory():
             _write(found, _listing(found, table) if text is None else text, form, output)
-
-
-def _format_of(output: Path | None) -> str:
-    ending = "" if output is None else output.suffix.lower().removeprefix(".")
-    return ending if ending in _FORMATS else "table"
 
 
 def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recording, RemoteTree | None]]:
@@ -145,10 +141,11 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None) -> Non
             _show(answer, output)
             return
         lines = (csv_lines if form == "csv" else json_lines)(answer.columns, answer.rows)
-        if output is None:
-            _print(lines)
-        else:
+        if output is not None:
             write_atomically(output, lines)
+            return
+        while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
+            click.echo(text, nl=False)
     except QueryError as error:
         raise UsageError(f"The query cannot be answered: {error}") from None
     except MemoryError:
@@ -166,11 +163,6 @@ def _show(answer: Answer, output: Path | None) -> None:
         write_atomically(output, f"{table_text(answer.columns, rows)}\n")
     if next(answer.rows, None) is not None:
         echo_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
-
-
-def _print(lines: Iterator[str]) -> None:
-    while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
-        click.echo(text, nl=False)
 
 
 def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:

@@ -21,7 +21,7 @@ from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.recording import RECORDING_FILE, Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.reading import read_report, read_run
-from perfguard.stores import STORES
+from perfguard.stores.project import store_of
 
 #: A recording of this machine, or of another file system.
 Place = Path | RemoteTree
@@ -80,7 +80,7 @@ def judged(directory: Path) -> list[Verdict]:
     Of several recordings of one workload each tells where it lies.
     """
     settings = project_settings()
-    store = STORES[settings.store](settings.baselines_directory)
+    store = store_of(settings)
     verdicts: list[tuple[Path, Verdict]] = []
     for place in recordings_in(directory):
         verdict = _examined_as_recorded(place, settings.policy)

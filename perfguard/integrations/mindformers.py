@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from perfguard.configuration import Section, configuration_schema, shown, violation
+from perfguard.documents import merged
 from perfguard.errors import UsageError, nearest
 from perfguard.integrations.config_files import read_text, read_yaml
 from perfguard.integrations.summary_monitor import SummaryMonitor, read_summary_monitor
@@ -105,7 +106,9 @@ def read_mindformers(path: str | Path, *, version: str = _LATEST, world_size: in
     if world_size is not None and (problem := violation(world_size, _WORLD_SIZE)):
         raise UsageError(f"world_size {problem}.")
     release = _release(version)
-    return _Reader(place, _document(place), release, f"{release[0]}.{release[1]}", world_size).profile()
+    # The nearer file wins, as with MindFormerConfig.
+    document = functools.reduce(merged, _with_bases(place, ()))
+    return _Reader(place, document, release, world_size).profile()
 
 
 def _release(version: object) -> tuple[int, int]:
@@ -124,17 +127,12 @@ class _Reader:
     """Reads the keys of one document; every error names the file and the key."""
 
     def __init__(
-        self,
-        path: Path,
-        document: Mapping[str, Any],
-        release: tuple[int, int],
-        version: str,
-        world_size: int | None,
+        self, path: Path, document: Mapping[str, Any], release: tuple[int, int], world_size: int | None
     ) -> None:
         self.path = path
         self.root = Section(document, configuration_schema("mindformers"), str(path))
         self.release = release
-        self.version = version
+        self.version = f"{release[0]}.{release[1]}"
         self.world_size = world_size
         self.notes: list[str] = []
         self.is_on = False
@@ -410,13 +408,8 @@ class _Reader:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def _document(path: Path) -> dict[str, Any]:
-    """Return the YAML merged with its `base_config` files; the nearer file wins, as with MindFormerConfig."""
-    return functools.reduce(lambda lower, upper: _merged(upper, lower), _with_bases(path, ()))
-
-
 def _with_bases(path: Path, below: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the bases of a document, then the document."""
+    """Yield the `base_config` files of a document, then the document."""
     document = _load(path)
     place = path.resolve()
     if place in below:
@@ -430,14 +423,6 @@ def _with_bases(path: Path, below: tuple[Path, ...]) -> Iterator[dict[str, Any]]
             raise UsageError(f"{path}: base_config must be a file name, got {shown(base)}.")
         yield from _with_bases(path.parent / base, (*below, place))
     yield document
-
-
-def _merged(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(lower)
-    for key, value in upper.items():
-        under = found.get(key)
-        found[key] = _merged(value, under) if isinstance(value, dict) and isinstance(under, dict) else value
-    return found
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -180,7 +180,8 @@ class Running:
     def close(self) -> None:
         """Delete its copy."""
         self.output.close()
-        _discard(self.copy.parent)
+        # If something cannot be removed, the next analysis reports it.
+        shutil.rmtree(self.copy.parent, ignore_errors=True)
 
 
 def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptions) -> Running:
@@ -208,7 +209,7 @@ def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptio
         )
     except BaseException:
         output.close()
-        _discard(folder)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     deadline = time.monotonic() + (options.timeout_s or float("inf"))
     return Running(recording, version, process, output, copy, made, deadline)
@@ -229,11 +230,6 @@ def _request(recording: Collected, copy: Path, version: str, options: AnalysisOp
             "data_simplification": not options.keep_raw,
         },
     }
-
-
-def _discard(folder: Path) -> None:
-    # If something cannot be removed, the next analysis reports it.
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 # -- after it ran ------------------------------------------------------------------------------------------------------

@@ -25,15 +25,9 @@ import sys
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from perfguard.capture.torch_backend import (
-    TorchOptions,
-    imported_torch,
-    npu_profiler,
-    rank_and_world_size,
-)
+from perfguard.capture.torch_backend import TorchOptions, imported_torch, npu_profiler, rank_and_world_size
 from perfguard.errors import UsageError
 from perfguard.integrations.tools_config import EVERY_RANK, ToolsConfig, read_tools_config
 from perfguard.integrations.tools_part import Part, WindowPart, claim
@@ -139,9 +133,7 @@ class ToolsProfiler:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self.stop()
         else:
@@ -305,12 +297,17 @@ class MemoryHistory(Part):
 
     def stop(self) -> None:
         """Write the history recorded so far."""
-        self._dump()
+        if self._is_on:
+            self._is_on = False
+            try:
+                self._memory._dump_snapshot(str(self._path))
+            finally:
+                self._memory._record_memory_history(enabled=None)
 
     def abort(self, error: BaseException) -> None:
         """Write the history recorded so far; a failure is logged, because `error` is being raised."""
         try:
-            self._dump()
+            self.stop()
         except (RuntimeError, OSError) as second:
             logger.error("The memory history cannot be written to %s: %s", self._path, second)
 
@@ -322,12 +319,4 @@ class MemoryHistory(Part):
             )
             self._is_on = True
         elif self._step == self._config["end_step"]:
-            self._dump()
-
-    def _dump(self) -> None:
-        if self._is_on:
-            self._is_on = False
-            try:
-                self._memory._dump_snapshot(str(self._path))
-            finally:
-                self._memory._record_memory_history(enabled=None)
+            self.stop()

@@ -45,10 +45,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 }
 #: Options that name a file to write: what they put before it makes FORMAT:FILE of it, and their help.
 _FILES = {
-    "--perfguard-out": (
-        "",
-        "Write a report in any installed format, such as sarif:findings.sarif. May be repeated.",
-    ),
+    "--perfguard-out": ("", "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."),
     "--perfguard-report": ("json:", "Write everything measured and judged to a JSON file."),
     "--perfguard-html": ("html:", "Write a page that holds everything (pip install 'perfguard[html]')."),
     "--perfguard-markdown": ("markdown:", "Write a summary in Markdown, for a pull request or a job's page."),

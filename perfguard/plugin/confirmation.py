@@ -105,7 +105,9 @@ class Confirmation:
             )
         if ended.timed_out:
             return f"the A/B run with {commit[:7]} took longer than the time left for confirmations"
-        why = f"perfguard ab --base {commit[:7]} {_said(output) or ended.sentence(0, '', did='')}"
+        # Why the comparison came to nothing, in its own words.
+        last = last_line(output, "INVALID", "not compared", "gone")
+        why = f"perfguard ab --base {commit[:7]} {f'says: {last}' if last else ended.sentence(0, '', did='')}"
         if not report.is_file():
             return why
         verdict = {one.workload: one for one in read_report(report)}.get(self.workload)
@@ -162,9 +164,3 @@ def _environment(selected: Sequence[str]) -> dict[str, str]:
     if options := kept.pop("PYTEST_ADDOPTS", ""):
         kept["PYTEST_ADDOPTS"] = shlex.join(kept_options(shlex.split(options), selected))
     return kept
-
-
-def _said(output: Path) -> str:
-    """Return why the comparison came to nothing, in its own words."""
-    last = last_line(output, "INVALID", "not compared", "gone")
-    return f"says: {last}" if last else ""

@@ -83,12 +83,11 @@ class GateGuard:
             step = require_callable(step)
             driver = self._new_driver(name)
             try:
-                driver.run(step, pace=self._pace())
+                recording = driver.run(step, pace=self._pace())
             except BaseException as error:
                 self.abandon(error)
                 raise
-            assert driver.recording is not None
-            self._judge(driver.recording, driver.workload, timed=True)
+            self._judge(recording, driver.workload, timed=True)
 
     def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
         """Yield batches through all phases, then judge; the last `next()` fails the test unless the verdict is PASSED."""

@@ -15,6 +15,7 @@ import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from perfguard.errors import UsageError
+from perfguard.judge.quantities import listed
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.names import printable
 
@@ -148,9 +149,7 @@ class GateTests:
 
 def named(tests: Iterable[str]) -> str:
     """Return tests for one line."""
-    every = [printable(test) for test in tests]
-    rest = len(every) - _NAMED
-    return ", ".join(every[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return listed([printable(test) for test in tests], _NAMED)
 
 
 def _marker_that_skips(item: pytest.Item) -> str:

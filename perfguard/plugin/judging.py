@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 import pytest
@@ -63,7 +63,7 @@ class Judging:
         self.ready_s = 0.0
         self._owners: dict[str, pytest.Item] = {}
         #: The measured commit, by directory of baselines: changes of baselines are not changes of the code.
-        self._commits: dict[Path, str | None] = {}
+        self._commit = cache(partial(measured_commit, config.rootpath))
         self._recordings = recordings_directory(config)
         self._budget = Budget()
 
@@ -175,11 +175,6 @@ class Judging:
         except StoreError:
             # A damaged baseline of another test is reported at the end of the run.
             return [], []
-
-    def _commit(self, baselines: Path) -> str | None:
-        if baselines not in self._commits:
-            self._commits[baselines] = measured_commit(self._config.rootpath, baselines)
-        return self._commits[baselines]
 
     # -- timing in other processes -------------------------------------------------------------------------------------
 

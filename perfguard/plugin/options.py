@@ -25,7 +25,7 @@ _UPDATES = {
 
 def update_of(config: pytest.Config) -> Update:
     """Return which baselines the run writes. Raises `UsageError` for options that contradict each other."""
-    given = [flag for flag in _UPDATES if getattr(config.option, flag.removeprefix("--").replace("-", "_"))]
+    given = [flag for flag in _UPDATES if config.getoption(flag)]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} contradict each other; give one of them.")
     return _UPDATES[given[0]] if given else Update.NOTHING

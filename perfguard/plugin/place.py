@@ -113,7 +113,8 @@ def strangers(tops: Sequence[str], checkout: str) -> list[str]:
         file = file_of(module)
         if file is None or _is_perfguard(name) or is_below(file, tops[0]):
             continue
-        is_copy = _is_installed(file) and (name.partition(".")[0] in built or any(_is_in(top, name) for top in tops))
+        is_installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+        is_copy = is_installed and (name.partition(".")[0] in built or any(_is_in(top, name) for top in tops))
         if is_below(file, checkout) or is_copy:
             found.append(name)
     return sorted(found)
@@ -139,10 +140,6 @@ def _built_from(checkout: str) -> set[str]:
 def _is_in_submodule(directory: Path, checkout: Path) -> bool:
     between = (one for one in (directory, *directory.parents) if one != checkout and one.is_relative_to(checkout))
     return any((one / ".git").exists() for one in between)
-
-
-def _is_installed(file: str) -> bool:
-    return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
 
 
 def _is_in(top: str, name: str) -> bool:

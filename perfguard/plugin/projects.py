@@ -18,8 +18,8 @@ from perfguard.judge.baseline import Baseline
 from perfguard.judge.renames import lacks_baseline, renames
 from perfguard.judge.verdict import Verdict
 from perfguard.settings import Settings, find_root, find_table, has_test_file
-from perfguard.stores import STORES, Store
-from perfguard.stores.project import ProjectStore
+from perfguard.stores import Store
+from perfguard.stores.project import store_of
 from perfguard.workload import moves
 
 
@@ -84,12 +84,10 @@ class Projects:
     def _at(self, root: Path) -> Project:
         if root not in self._by_root:
             settings = self._read(root)
-            store = STORES[settings.store](settings.baselines_directory)
             if not self._is_shared:
                 self._refuse_shared(settings)
-                # Of a directory above the rootdir the names stay those of pytest.
-                if root != self._rootdir and root.is_relative_to(self._rootdir):
-                    store = ProjectStore(store, f"{root.relative_to(self._rootdir).as_posix()}/")
+            # Of a directory above the rootdir the names stay those of pytest.
+            store = store_of(settings, named_from=None if self._is_shared else self._rootdir)
             self._by_root[root] = Project(settings=settings, store=store)
         return self._by_root[root]
 

@@ -203,8 +203,7 @@ class GateSession:
             return result
         guard.abandon()
         guard.judge_callbacks()
-        red = [verdict for verdict in guard.verdicts if not verdict.passed]
-        guard.settle_baselines(passed=not red)
+        guard.settle_baselines(passed=all(verdict.passed for verdict in guard.verdicts))
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         if red:
             # A test that caught the failure of its verdict is not green; a refused refresh is known only now.
@@ -311,7 +310,8 @@ class GateSession:
             self.judging.problems.append(str(error))
 
     def _reasons_to_fail(self) -> Iterator[str]:
-        if (unused := self._unused_to_fail()) and self.judging.update is not Update.ALL:
+        unused = [one for one in self._unused if self.judging.projects.of_workload(one).settings.unused == "fail"]
+        if unused and self.judging.update is not Update.ALL:
             baselines, them = ("baseline", "it") if len(unused) == 1 else ("baselines", "them")
             names = " ".join(shlex.quote(printable(workload)) for workload in unused)
             remedy = f"remove {them} with: perfguard baseline prune {names} --yes"
@@ -332,9 +332,6 @@ class GateSession:
             return ""
         why = f"the run ended early ({self._stopped_by}), " if self._stopped_by else ""
         return f"{why}{len(tests)} not reached: {named(tests)}"
-
-    def _unused_to_fail(self) -> list[str]:
-        return [one for one in self._unused if self.judging.projects.of_workload(one).settings.unused == "fail"]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

@@ -14,7 +14,7 @@ from perfguard.reports import RunReport
 from perfguard.reports.github import workflow_commands
 from perfguard.reports.markdown import report_markdown
 from perfguard.reports.terminal import summary
-from perfguard.screen import Screen, width_of
+from perfguard.screen import screen_of
 
 
 def write_summary(
@@ -27,7 +27,8 @@ def write_summary(
     written: Iterable[Path],
 ) -> None:
     """Print a report, notes on tests (each with whether it is red), problems and the names of written files."""
-    screen = screen_of_run(reporter)
+    # With the colours that pytest uses (--color, PY_COLORS, NO_COLOR).
+    screen = screen_of(sys.stdout, colours=reporter.hasmarkup, verbosity=reporter.config.get_verbosity())
     text = summary(report, screen)
     if screen.is_quiet:
         reporter.ensure_newline()
@@ -46,16 +47,6 @@ def write_summary(
         workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
         for line in workflow_commands(report, root=reporter.config.rootpath, workspace=workspace):
             reporter.write_line(line)
-
-
-def screen_of_run(reporter: pytest.TerminalReporter) -> Screen:
-    """Return the screen that pytest writes to, with the colours that pytest uses (--color, PY_COLORS, NO_COLOR)."""
-    return Screen(
-        width=width_of(sys.stdout),
-        colours=reporter.hasmarkup,
-        encoding=getattr(sys.stdout, "encoding", None) or "utf-8",
-        verbosity=reporter.config.get_verbosity(),
-    )
 
 
 def github_summary() -> str | None:

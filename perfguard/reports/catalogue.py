@@ -12,6 +12,7 @@ from perfguard.artifacts.layout import Layout, Slot, layouts
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names
+from perfguard.reports.names import cut
 
 #: How deep the keys of a JSON document are listed.
 _DEPTH = 4
@@ -105,8 +106,7 @@ def list_rows(shown: Iterable[Layout], *, with_columns: bool) -> Iterator[tuple[
             yield slot.path, layout.id, condition(slot), ", ".join(slot.schemas) or slot.format, meaning(slot)
             for name in slot.schemas if with_columns else ():
                 for column, kind, unit, _, text in columns(name):
-                    short = column if len(column) <= _LONGEST else f"{column[: _LONGEST - 1]}…"
-                    yield f"- {short}", "", unit or kind, "", text
+                    yield f"- {cut(column, _LONGEST)}", "", unit or kind, "", text
 
 
 def own_schemas() -> list[str]:

@@ -21,12 +21,11 @@ _PREFIX = "perfguard_"
 
 def report_openmetrics(report: RunReport) -> str:
     """Return a gauge a metric, with a sample a workload and subject; `perfguard_outcome` is 1 for the outcome of a workload."""
-    lines = ["# HELP perfguard_outcome 1 for the outcome of a workload.", "# TYPE perfguard_outcome gauge"]
-    lines += [
+    outcomes = [
         f"perfguard_outcome{_labels(workload=verdict.workload, origin=verdict.origin, outcome=verdict.outcome.value)} 1"
         for verdict in report.verdicts
     ]
-    lines += _step_times(report)
+    lines = [*_gauge("outcome", "1 for the outcome of a workload.", outcomes), *_step_times(report)]
     for metric in sorted(WORKLOAD_METRICS & METRICS.keys()):
         samples = list(_samples(report, metric))
         if samples:

@@ -6,6 +6,8 @@ import os
 from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +122,7 @@ def _leave_out_unknown(document: Any) -> Counter[str]:
         outer = [place for place in doomed if not any(place[:length] in doomed for length in range(1, len(place)))]
         for place in sorted(outer, key=lambda place: [str(part).zfill(9) for part in place], reverse=True):
             left_out[doomed[place]] += 1
-            holder = document
-            for part in place[:-1]:
-                holder = holder[part]
+            holder = reduce(getitem, place[:-1], document)
             del holder[place[-1]]
     for one in document["workloads"]:
         _keep_findings_as_notes(one, left_out)

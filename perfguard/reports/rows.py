@@ -66,12 +66,8 @@ def unique(names: Iterable[str]) -> list[str]:
 def _text(cell: Any) -> str:
     if cell is None:
         return ""
-    if isinstance(cell, bool):
-        return str(cell).lower()
     if isinstance(cell, float):
         return repr(cell)
-    if isinstance(cell, str):
-        return cell
     plain = _plain(cell)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 

@@ -51,7 +51,7 @@ def failure_message(verdict: Verdict, *, refresh_command: str, verbose: bool = F
     lines.append(f"  {_advice(verdict, refresh_command)}")
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
-        lines += [f"    {line}" for line in change_lines(verdict.changes, most=_most(verbose))]
+        lines += [f"    {line}" for line in change_lines(verdict.changes, most=most_shown(verbose))]
     lines.append(f"  workload: {printable(verdict.workload)}")
     if verdict.comparisons:
         lines.append(f"  {coverage_line(verdict.coverage)}")
@@ -76,10 +76,11 @@ def environment_lines(verdict: Verdict, sides: str = "baseline → now") -> list
 
 def shown_findings(verdict: Verdict, *, verbose: bool) -> list[str]:
     """Return the findings of a verdict, without details of the step time unless `verbose`."""
-    return finding_lines(verdict.findings if verbose else without_details(verdict), most=_most(verbose))
+    return finding_lines(verdict.findings if verbose else without_details(verdict), most=most_shown(verbose))
 
 
-def _most(verbose: bool) -> int | None:
+def most_shown(verbose: bool) -> int | None:
+    """Return how many findings of a code, or changes, are shown at most; None is all."""
     return None if verbose else SHOWN_PER_CODE
 
 
@@ -139,7 +140,7 @@ def checked(
     known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
     only = f"; only {', '.join(select)} checked" if select else ""
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
-    lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=_most(screen.is_verbose))]
+    lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=most_shown(screen.is_verbose))]
     if explain:
         notes = map(printable, verdict.notes)
         lines += [f"  layouts: {', '.join(verdict.layouts) or 'none recognised'}", *(f"  {note}" for note in notes)]
@@ -264,14 +265,14 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
     parts = []
     if report.verdicts:
         rows = [
-            (_result(one), printable(one.workload), *step_cells(one), one.coverage.worse + one.coverage.changed)
+            (result(one), printable(one.workload), *step_cells(one), one.coverage.worse + one.coverage.changed)
             for one in report.verdicts
         ]
         parts.append(table(_OF_A_RUN, rows, screen))
     if screen.is_verbose and not told:
         parts += ["\n".join(lines) for verdict in report.verdicts if (lines := _all_lines(verdict))]
     if refreshed:
-        parts.append("\n".join(_refresh_lines(refreshed, report.unused, _most(screen.is_verbose))))
+        parts.append("\n".join(_refresh_lines(refreshed, report.unused, most_shown(screen.is_verbose))))
     warnings = warning_lines(report.verdicts)
     # Verbose, the details of each workload have its own.
     if warnings and not screen.is_verbose:
@@ -295,7 +296,7 @@ def warning_lines(verdicts: Iterable[Verdict]) -> list[str]:
 def _one_line(verdict: Verdict) -> str:
     """Return `FAILED test_a.py::test_a: R102 steps 3 → 4 ...`, with the worst finding."""
     worst = next(iter(finding_lines(without_details(verdict))), "nothing was compared")
-    return f"{_result(verdict)}  {printable(verdict.workload)}: {worst}"
+    return f"{result(verdict)}  {printable(verdict.workload)}: {worst}"
 
 
 def _all_lines(verdict: Verdict) -> list[str]:
@@ -305,7 +306,8 @@ def _all_lines(verdict: Verdict) -> list[str]:
     return [printable(verdict.workload), *(f"  {line}" for line in lines)] if lines else []
 
 
-def _result(verdict: Verdict) -> str:
+def result(verdict: Verdict) -> str:
+    """Return what became of a verdict's baseline, if it was refreshed; else the outcome."""
     return verdict.outcome.value if verdict.refresh is None else verdict.refresh.value
 
 
@@ -317,8 +319,6 @@ _OF_A_RUN = (
     Column(title="change", leaves=2),
     Column(title="changed", leaves=1),
 )
-#: The columns of a run's summary on a wide terminal.
-RUN_TITLES = tuple(column.title for column in _OF_A_RUN)
 
 
 def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int | None) -> Iterable[str]:

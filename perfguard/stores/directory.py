@@ -71,8 +71,7 @@ class BaselineDirectory:
         """Lock the directory against every process on this file system while an entry is read and written."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self._lock_path(), timeout=_LOCK_SECONDS)
-            lock.acquire()
+            held = FileLock(self._lock_path(), timeout=_LOCK_SECONDS).acquire()
         except Timeout as error:
             raise StoreError(
                 f"{self.directory} has been locked by another run for {_LOCK_SECONDS:.0f} seconds. "
@@ -83,10 +82,8 @@ class BaselineDirectory:
                 f"{self.directory} cannot be written: {error.strerror}. "
                 "Correct its permissions, or name another directory with --perfguard-baselines DIR."
             ) from error
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def _lock_path(self) -> Path:
         # In the folder of temporary files, so that no lock remains in a repository.

@@ -1,4 +1,4 @@
-"""Baselines of a project in a subdirectory, under names relative to the directory above.
+"""Baselines of a project; of one in a subdirectory, under names relative to the directory above.
 
 The name of a stored baseline is relative to its project: its file is the same, wherever pytest was started.
 """
@@ -9,7 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfguard.judge.baseline import Baseline
-from perfguard.stores import Store
+from perfguard.settings import Settings
+from perfguard.stores import STORES, Store
+
+
+def store_of(settings: Settings, *, named_from: Path | None = None) -> Store:
+    """Return the baselines of a project; if it is below `named_from`, their names are relative to that directory."""
+    store = STORES[settings.store](settings.baselines_directory)
+    if named_from is None or settings.root == named_from or not settings.root.is_relative_to(named_from):
+        return store
+    return ProjectStore(store, f"{settings.root.relative_to(named_from).as_posix()}/")
 
 
 class ProjectStore:

@@ -4,33 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from perfguard.capture.checkout import (
-    commit_of_baseline,
-    current_commit,
-    measured_commit,
-    provenance,
-    repository_of,
-)
-
-
-def git(place: Path, *arguments: str) -> str:
-    identity = {
-        "GIT_AUTHOR_NAME": "a",
-        "GIT_AUTHOR_EMAIL": "a@b",
-        "GIT_COMMITTER_NAME": "a",
-        "GIT_COMMITTER_EMAIL": "a@b",
-    }
-    settings = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-    command = ["git", *arguments]
-    return subprocess.run(
-        command, cwd=place, check=True, capture_output=True, text=True, env={**os.environ, **identity, **settings}
-    ).stdout.strip()
+from perfguard.capture.checkout import commit_of_baseline, current_commit, measured_commit, provenance, repository_of
+from tests.programs import git
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 
 import pytest
 
 from perfguard.capture.command import END_WITH_PARENT, Ended, _marked
+from tests.programs import wait_until
 
 
 @pytest.mark.parametrize(
@@ -60,14 +59,7 @@ def test_nothing_of_a_command_is_left_where_the_one_that_runs_it_is_ended(number
         f"mark='OF_THE_RUN', timeout_s=None, directory={str(tmp_path)!r})"
     )
     with subprocess.Popen([sys.executable, "-c", runs]) as process:
-        wait_for((tmp_path / "begun").exists)
+        wait_until((tmp_path / "begun").exists)
         assert len(_marked("OF_THE_TEST", mark)) == 2
         process.send_signal(number)
-    wait_for(lambda: not _marked("OF_THE_TEST", mark))
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not _marked("OF_THE_TEST", mark))

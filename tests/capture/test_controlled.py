@@ -207,7 +207,7 @@ def test_the_clock_keeps_the_order_of_steps(short):
         clock.begin()
         time.sleep(seconds)
         clock.end()
-    timing = clock.timing("w", cpus=())
+    timing = clock.timing("w", cpus=(), notes=())
     assert max(range(3), key=lambda index: timing.wall_ns[index]) == 1
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from perfguard.contract import inspect
 from perfguard.findings import Severity
 from perfguard.measure import measure
 from tests.cli import run
+from tests.programs import run_program
 
 SCRIPT = Path(__file__).parent / "scripts" / "ir_nets.py"
 
@@ -63,15 +63,7 @@ def compiled(
     # What the script does itself goes without the environment variables.
     told = {} if level is None else graph_variables(graphs, level)
     limit = ["taskset", "-c", ",".join(map(str, sorted(os.sched_getaffinity(0))[:cores]))] if cores else []
-    done = subprocess.run(
-        [*limit, python, str(SCRIPT), name, *map(str, own)],
-        cwd=place,
-        env={**os.environ, **told, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_program(*limit, python, SCRIPT, name, *own, cwd=place, **told | environment)
     assert (done.returncode != 0) is fails, done.stderr[-3000:]
     return graphs
 

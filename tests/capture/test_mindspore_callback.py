@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from perfguard.capture.mindspore_options import mindspore_options
 from perfguard.errors import UsageError
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
+from tests.programs import run_program
 
 mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
@@ -54,14 +54,8 @@ STEP = {
 
 def run_all(directory, dos):
     """Run the script in `directory`, everything in one process; return what it says of each."""
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), json.dumps([{"output": "out", "batches": 6, **do} for do in dos])],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    requests = json.dumps([{"output": "out", "batches": 6, **do} for do in dos])
+    done = run_program(sys.executable, SCRIPT, requests, cwd=directory, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert len(lines) == len(dos)

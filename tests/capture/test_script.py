@@ -21,6 +21,7 @@ from perfguard.judge.tolerance import Policy
 from perfguard.measure import measure
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
+from tests.programs import wait_until
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
@@ -344,10 +345,7 @@ def test_what_a_failing_script_had_recorded_is_kept(tmp_path):
 def assert_child_ended(said: str) -> None:
     """The process that the script told of is gone, or will be once somebody has waited for it."""
     status = Path(f"/proc/{said.split('child ')[1].split()[0]}/status")
-    deadline = time.monotonic() + 60
-    while status.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not status.exists()
+    wait_until(lambda: not status.exists())
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,19 +26,9 @@ from perfguard.capture.worktree import (
     sweep,
 )
 from perfguard.errors import CaptureError, UsageError
+from tests.programs import git, wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
-
-
-def git(directory: Path, *words: str) -> str:
-    who = ["-c", "user.email=a@b.c", "-c", "user.name=n"]
-    return subprocess.run(
-        ["git", *who, *words], cwd=directory, capture_output=True, text=True, check=True, env=worktree_free()
-    ).stdout
-
-
-def worktree_free() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
 
 @pytest.fixture
@@ -85,15 +74,6 @@ def contents(top: Path) -> dict[str, str]:
     return {str(path.relative_to(top)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def wait_until(condition, seconds: float = 30.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
 # -- the checkout ------------------------------------------------------------------------------------------------------
 
 
@@ -104,7 +84,7 @@ def test_a_base_is_checked_out_beside_a_dirty_checkout_that_stays_as_it_is(check
         assert (found.top / "model.py").read_text() == "old = 1\n"
         assert found.top.name == "project"
         assert not (found.top / "untracked.py").exists()
-        assert git(found.top, "rev-parse", "HEAD").strip() == found.commit
+        assert git(found.top, "rev-parse", "HEAD") == found.commit
     assert contents(checkout) == before
     assert list(temporary.iterdir()) == []
     assert len(git(checkout, "worktree", "list").splitlines()) == 1
@@ -193,7 +173,7 @@ def test_a_repository_without_a_commit_is_refused(tmp_path):
 
 def test_what_git_says_is_passed_on(checkout, temporary):
     with guarded_place() as place:
-        blob = git(checkout, "rev-parse", "v1.0:model.py").strip()
+        blob = git(checkout, "rev-parse", "v1.0:model.py")
         shutil.rmtree(checkout / ".git" / "objects" / blob[:2])
         with pytest.raises(CaptureError, match=r"git could not check v1\.0 out"):
             add_worktree(find_repository(checkout), "v1.0", place)
@@ -254,7 +234,7 @@ def test_nothing_is_left_of_a_process_that_was_ended(checkout, temporary, number
     with working(code, checkout) as (process, child):
         assert len(git(checkout, "worktree", "list").splitlines()) == 2
         process.send_signal(number)
-    assert wait_until(lambda: list(temporary.iterdir()) == [])
+    wait_until(lambda: list(temporary.iterdir()) == [])
     assert contents(checkout) == before
     assert not Path(f"/proc/{child}").exists() or "Z" in Path(f"/proc/{child}/stat").read_text().split()[2]
 

@@ -10,15 +10,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("git") is None, reason="there is no git"),
-]
+from tests.programs import git, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")]
 
 RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
 REPOSITORY = Path(__file__).parents[2]
@@ -84,8 +82,7 @@ class Checkout:
         self.git("init", "-q", "-b", "main")
 
     def git(self, *words: str) -> str:
-        who = ["-c", "user.email=a@b.c", "-c", "user.name=n"]
-        return subprocess.run(["git", *who, *words], cwd=self.top, capture_output=True, text=True, check=True).stdout
+        return git(self.top, *words)
 
     def write(self, **files: str) -> None:
         for name, text in {"pyproject.toml": SETTINGS, **{f"{n}.py": t for n, t in files.items()}}.items():
@@ -438,15 +435,6 @@ def test_a_call_that_means_nothing_is_refused_in_one_sentence(checkout, argument
     assert len(said.splitlines()) == 1
 
 
-def test_a_directory_outside_of_git_is_refused(tmp_path):
-    (tmp_path / "test_replay.py").write_text(REPLAY)
-    command = [sys.executable, "-m", "perfguard", "ab", "--base", "main"]
-    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "PYTHONPATH": str(REPOSITORY)}
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
-    assert ended.returncode == 2
-    assert "is not in a git repository, so there is no base to check out" in ended.stderr
-
-
 def test_another_perfguard_in_the_other_environment_is_refused(checkout):
     checkout.commit(test_replay=REPLAY)
     python = checkout.temporary / "python"
@@ -473,15 +461,6 @@ def test_hangs(perfguard):
 """
 
 
-def wait_until(condition, seconds: float = 60.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
 def runs(pid: str) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -495,15 +474,15 @@ def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
     before = checkout.contents()
     with checkout.start("--base", "main") as process:
         running = checkout.temporary / "running"
-        assert wait_until(running.is_file)
+        wait_until(running.is_file)
         assert len(checkout.git("worktree", "list").splitlines()) == 2
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
     if number == signal.SIGINT:
         assert process.returncode == 2
         assert "perfguard: stopped before the end" in out + err
-    assert wait_until(lambda: not any(runs(pid) for pid in running.read_text().split()))
-    assert wait_until(lambda: list(checkout.temporary.glob("perfguard-*")) == [])
+    wait_until(lambda: not any(runs(pid) for pid in running.read_text().split()))
+    wait_until(lambda: list(checkout.temporary.glob("perfguard-*")) == [])
     assert checkout.contents() == before
     checkout.assert_nothing_is_left()
 

@@ -19,6 +19,7 @@ from perfguard.stores import directory
 from perfguard.stores.calibration import Calibration, read_calibration, write_calibration
 from perfguard.stores.directory import BaselineDirectory
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
+from tests.programs import run_program
 
 SCRIPT = Path(sys.executable).with_name("perfguard")
 MLP = "tests/test_nets.py::test_mlp"
@@ -55,8 +56,7 @@ def replayed(project):
 
 
 def refresh(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(SCRIPT), "baseline", "refresh", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    return run_program(SCRIPT, "baseline", "refresh", *arguments)
 
 
 def baseline_files(project: Path) -> dict[str, bytes]:
@@ -251,10 +251,7 @@ def test_an_ending_of_several_is_ambiguous_and_names_them(project):
 
 @pytest.mark.parametrize(
     "name, hint",
-    [
-        ("tests/test_nets.py::test_mpl", f"did you mean '{MLP}'?"),
-        ("zzz", "list them with: perfguard baseline show"),
-    ],
+    [("tests/test_nets.py::test_mpl", f"did you mean '{MLP}'?"), ("zzz", "list them with: perfguard baseline show")],
 )
 def test_an_unknown_baseline_is_named_with_the_next_step(two, name, hint):
     found = run("baseline", "show", name)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import RECORDINGS, TORCH
+from tests.programs import run_program
 
 pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard[calibrate]'")
 
@@ -49,8 +50,7 @@ def calibrated(tmp_path_factory):
 
 
 def calibrate(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(SCRIPT), "calibrate", *arguments]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, check=False)
+    return run_program(SCRIPT, "calibrate", *arguments, cwd=project)
 
 
 def test_what_is_exact_is_told_to_be_steady_or_not(calibrated):

@@ -462,10 +462,7 @@ def test_ranks_are_named_where_there_are_several(tmp_path):
         distributed = f'"distributedInfo": {{"rank": {rank}, "world_size": 4}}, "schemaVersion"'
         (tmp_path / f"{rank}.pt.trace.json").write_text(broken.replace('"schemaVersion"', distributed, 1))
     lines = run("check", tmp_path).stdout.splitlines()
-    assert [line for line in lines[1:] if not line.startswith("    ")] == [
-        "  0.pt.trace.json",
-        "  3.pt.trace.json",
-    ]
+    assert [line for line in lines[1:] if not line.startswith("    ")] == ["  0.pt.trace.json", "  3.pt.trace.json"]
     # The rank is inside the trace, which could not be read: nobody knows it. In the directory's name it can be read.
     for rank in (0, 3):
         (tmp_path / f"rank_{rank}").mkdir()

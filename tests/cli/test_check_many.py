@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -22,7 +19,9 @@ from perfguard.cli.bar import Bar
 from perfguard.screen import Screen
 from perfguard.testing import generate
 from tests.cli import RECORDINGS, run
+from tests.programs import wait_until
 from tests.runs import several_runs
+from tests.terminals import on_a_terminal
 
 CHECK = [sys.executable, "-m", "perfguard", "check"]
 
@@ -159,28 +158,6 @@ def test_there_is_no_bar_where_nobody_sees_it_or_wants_it(terminal, monkeypatch,
     assert terminal.seen() == ""
 
 
-def on_a_terminal(*command: str) -> tuple[int, bytes, bytes]:
-    """Run a command whose standard error is a terminal; return its exit status, output and what the terminal got."""
-    master, slave = pty.openpty()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment()) as process:
-        os.close(slave)
-        shown = b""
-        while True:
-            if select.select([master], [], [], 0.2)[0]:
-                try:
-                    part = os.read(master, 4096)
-                except OSError as error:
-                    if error.errno != errno.EIO:  # what Linux says when the other end is closed
-                        raise
-                    break
-                if not part:
-                    break
-                shown += part
-        output = process.stdout.read()
-    os.close(master)
-    return process.returncode, output, shown
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("jobs", "more", "is_shown"),
@@ -190,15 +167,17 @@ def on_a_terminal(*command: str) -> tuple[int, bytes, bytes]:
         pytest.param("2", ("--quiet",), False, marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_terminal_sees_how_far_it_is(many, more, is_shown, jobs):
+def test_a_terminal_sees_how_far_it_is(many, tmp_path, more, is_shown, jobs):
     # On a fast machine they do not take two seconds.
     soon = "from perfguard.cli import bar, main; bar.SHOWN_AFTER_S = 0.1; main()"
-    code, output, shown = on_a_terminal(sys.executable, "-c", soon, "check", str(many), "--jobs", jobs, *more)
+    command = [sys.executable, "-c", soon, "check", str(many), "--jobs", jobs, *more]
+    with open(tmp_path / "output", "wb") as output:
+        code, shown = on_a_terminal(command, env=environment(), output=output)
     assert code == 0
-    assert output.startswith(b"PASSED")
-    assert (b"B/s]" in shown) == is_shown
+    assert (tmp_path / "output").read_text().startswith("PASSED")
+    assert ("B/s]" in shown) == is_shown
     if not is_shown:
-        assert shown == b""
+        assert shown == ""
 
 
 # -- stopped ---------------------------------------------------------------------------------------------------------------
@@ -241,13 +220,10 @@ def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(many, jobs):
         time.sleep(0.05)
     # It has begun, and is not at its end: what it needs is loaded, however busy the machine is.
     enough_s = 1.2 if jobs == "1" else 2.2
-    while time.monotonic() < deadline and sum(map(cpu_s, {process.pid, *workers})) < enough_s:
-        time.sleep(0.02)
+    wait_until(lambda: sum(map(cpu_s, {process.pid, *workers})) >= enough_s)
     os.killpg(process.pid, signal.SIGINT)
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, ""), error
     assert error.strip() == "perfguard: stopped before the end; nothing more was done."
     # The tracker of multiprocessing's resources ends when it notices that everybody else has.
-    while time.monotonic() < deadline and any(Path(f"/proc/{pid}").exists() for pid in workers):
-        time.sleep(0.05)
-    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

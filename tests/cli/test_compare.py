@@ -113,10 +113,7 @@ def test_two_invalid_sides_are_told_with_the_findings_of_each(tmp_path):
     next((current / "profiler").glob("*.json")).unlink()
     lines = run("compare", base, current).stdout.splitlines()
     heads = [line for line in lines if line.startswith("INVALID")]
-    assert heads == [
-        f"INVALID: the base, {base}, is not whole",
-        f"INVALID: the current one, {current}, is not whole",
-    ]
+    assert heads == [f"INVALID: the base, {base}, is not whole", f"INVALID: the current one, {current}, is not whole"]
     told = {head: lines[lines.index(head) + 1].split()[0] for head in heads}
     assert told == {heads[0]: "S103", heads[1]: "A101"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,24 +12,9 @@ import perfguard
 from perfguard.cli.output import exit_code
 from perfguard.judge.verdict import Outcome
 from tests.cli import RECORDINGS, TORCH, report_file, run, stored
+from tests.programs import run_program
 
 SCRIPT = Path(sys.executable).with_name("perfguard")
-
-
-def call(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
-    return subprocess.run(
-        [str(one) for one in arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-        encoding="utf-8",
-    )
 
 
 @pytest.mark.slow
@@ -63,7 +47,7 @@ def test_the_console_script_ends_with_its_exit_code(tmp_path, arguments, code, t
     (tmp_path / "pyproject.toml").write_text("[tool.perfguard]\n")
     stored(tmp_path / "baselines", "a.py::test_a")
     report_file(tmp_path / "report.json", **{"a.py::test_a": TORCH})
-    found = call(SCRIPT, *arguments, cwd=tmp_path)
+    found = run_program(SCRIPT, *arguments, cwd=tmp_path)
     assert found.returncode == code, found.stderr
     assert text in found.stdout + found.stderr
     assert "Traceback" not in found.stderr
@@ -71,7 +55,7 @@ def test_the_console_script_ends_with_its_exit_code(tmp_path, arguments, code, t
 
 @pytest.mark.slow
 def test_the_module_is_the_same_command_line(tmp_path):
-    found = call(sys.executable, "-m", "perfguard", "--version", cwd=tmp_path)
+    found = run_program(sys.executable, "-m", "perfguard", "--version", cwd=tmp_path)
     assert (found.returncode, found.stdout) == (0, f"perfguard, version {perfguard.__version__}\n")
 
 
@@ -80,7 +64,7 @@ def test_the_module_is_the_same_command_line(tmp_path):
 def test_a_terminal_that_knows_only_ascii_gets_an_answer(tmp_path, arguments):
     (tmp_path / "two words →").mkdir()
     stored(tmp_path / "baselines", "a.py::test_é")
-    found = call(SCRIPT, *arguments, cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    found = run_program(SCRIPT, *arguments, cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert "Traceback" not in found.stderr
     assert found.returncode in (0, 4)
 
@@ -118,7 +102,7 @@ print(json.dumps([
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 50])
 def test_every_command_explains_itself_in_whole_sentences_without_the_extras(tmp_path, width):
-    found = call(sys.executable, "-c", HELP, *EXTRAS, cwd=tmp_path, COLUMNS=str(width))
+    found = run_program(sys.executable, "-c", HELP, *EXTRAS, cwd=tmp_path, COLUMNS=str(width))
     assert found.returncode == 0, found.stderr
     told = json.loads(found.stdout)
     assert len({tuple(words) for words, *_ in told}) > 20

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import run_program
+
 pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
 
@@ -28,14 +30,8 @@ def project(tmp_path):
 def perfguard(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "perfguard", "run", *arguments]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return subprocess.run(
-        command,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PATH": path, "RECORDING": str(directory / "out"), **environment},
-    )
+    own = {"PATH": path, "RECORDING": str(directory / "out")}
+    return run_program(*command, cwd=directory, **own | environment)
 
 
 def said(ended: subprocess.CompletedProcess[str]) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -20,6 +18,7 @@ from perfguard.cli import cli
 from perfguard.contract import expectation
 from perfguard.errors import UsageError
 from perfguard.window import StepWindow
+from tests.programs import run_program
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
 
@@ -266,14 +265,14 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ("profiler_level: Level1", "profiler_level must be 0, 1 or 2, got 'Level1'."),
         (
             "profile_start_stpe: 3",
-            ("profile_start_stpe is not a key of MindFormers, which ignores it; did you mean 'profile_start_step'?"),
+            "profile_start_stpe is not a key of MindFormers, which ignores it; did you mean 'profile_start_step'?",
         ),
         ("Profile: True", "Profile is not a key of MindFormers, which ignores it; did you mean 'profile'?"),
         ("profiler_levle: 1", "did you mean 'profiler_level'?"),
         ("init_start_profle: True", "did you mean 'init_start_profile'?"),
         (
             "profile_everything: True",
-            ("profile_everything is not a key of MindFormers, which ignores it; did you mean 'profile_level'?"),
+            "profile_everything is not a key of MindFormers, which ignores it; did you mean 'profile_level'?",
         ),
         ("runer_config: {}", "did you mean 'runner_config'?"),
         (
@@ -282,11 +281,11 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ),
         (
             "profile_level: 1",
-            ("profile_level is never read by MindFormers 2.1, which takes profiler_level: 0; write profiler_level: 1."),
+            "profile_level is never read by MindFormers 2.1, which takes profiler_level: 0; write profiler_level: 1.",
         ),
         (
             "profile_level: 2\nprofiler_level: 1",
-            ("profile_level is never read by MindFormers 2.1, which takes profiler_level: 1; write profiler_level: 2."),
+            "profile_level is never read by MindFormers 2.1, which takes profiler_level: 1; write profiler_level: 2.",
         ),
         (
             "profile_communication: True",
@@ -297,7 +296,7 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ),
         (
             "profile_communication: True\nprofiler_level: 0",
-            ("profiler_level is 0, which MindFormers 2.1 resets to 1 because of profile_communication; write 1."),
+            "profiler_level is 0, which MindFormers 2.1 resets to 1 because of profile_communication; write 1.",
         ),
         ("profile_rank_ids: 0", "profile_rank_ids must be a list of ranks, such as [0, 1], got 0."),
         (
@@ -311,7 +310,7 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ("profile_rank_ids: [0, 0]", "profile_rank_ids must name every rank once, got [0, 0]."),
         (
             "profile_rank_ids: []",
-            ("profile_rank_ids is empty, which means all ranks to MindFormers; write null, or name some ranks."),
+            "profile_rank_ids is empty, which means all ranks to MindFormers; write null, or name some ranks.",
         ),
         (
             "profile_rank_ids: None",
@@ -319,17 +318,17 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ),
         (
             "profile_output: None",
-            ("profile_output is the text 'None', and MindFormers writes to a directory of that name; write null."),
+            "profile_output is the text 'None', and MindFormers writes to a directory of that name; write null.",
         ),
         ("profile_output: 3", "profile_output must be a directory, got 3."),
         (
             "profile_pipeline: True",
-            ("profile_pipeline needs the number of ranks; write read_mindformers(path, world_size=N)."),
+            "profile_pipeline needs the number of ranks; write read_mindformers(path, world_size=N).",
         ),
         ("runner_config: []", 'runner_config must be an object, {"key": value, ...}, got [].'),
         (
             "runner_config: {sink_size: 0}",
-            ("runner_config.sink_size must be an integer from 1 to 999999999, or -1 for a whole epoch, got 0."),
+            "runner_config.sink_size must be an integer from 1 to 999999999, or -1 for a whole epoch, got 0.",
         ),
         ("runner_config: {sink_mode: 1}", "runner_config.sink_mode must be true or false, got 1."),
         (
@@ -394,7 +393,7 @@ def test_a_window_that_is_none_is_refused_with_what_it_would_become(read, versio
         (
             "1.0",
             "profile_communication: True\ninit_start_profile: False",
-            ("profile_communication is True and needs init_start_profile: True."),
+            "profile_communication is True and needs init_start_profile: True.",
         ),
         (
             "1.0",
@@ -404,17 +403,17 @@ def test_a_window_that_is_none_is_refused_with_what_it_would_become(read, versio
         (
             "1.0",
             "use_parallel: True\ninit_start_profile: False",
-            ("init_start_profile would be set to True by MindFormers 1.0 on several devices; write True."),
+            "init_start_profile would be set to True by MindFormers 1.0 on several devices; write True.",
         ),
         (
             "1.0",
             "profile_output: x",
-            ("profile_output is ignored by MindFormers 1.0: it was added in 1.2; leave it out."),
+            "profile_output is ignored by MindFormers 1.0: it was added in 1.2; leave it out.",
         ),
         (
             "1.2",
             "profiler_level: 1",
-            ("profiler_level is ignored by MindFormers 1.2: it was added in 1.3; leave it out."),
+            "profiler_level is ignored by MindFormers 1.2: it was added in 1.3; leave it out.",
         ),
         ("1.3", "mstx: True", "mstx is ignored by MindFormers 1.3: it was added in 1.6; leave it out."),
         (
@@ -470,7 +469,7 @@ def test_a_world_that_is_none_is_refused(read, world):
         (
             "profile_pipeline: True\nparallel_config: {pipeline_stage: 3}",
             8,
-            ("profile_pipeline needs a number of ranks that 3 stages divide, got 8."),
+            "profile_pipeline needs a number of ranks that 3 stages divide, got 8.",
         ),
         (
             "profile_pipeline: True\nparallel_config: {pipeline_stage: x}",
@@ -504,10 +503,7 @@ def test_ranks_that_are_not_there_are_refused(read, text, world, words):
         ("- 1", "is not a MindFormers configuration: it must have keys with values, got [1]."),
         ("profile", "is not a MindFormers configuration: it must have keys with values, got 'profile'."),
         ("7", "is not a MindFormers configuration: it must have keys with values, got 7."),
-        (
-            "a: 1\n---\nb: 2",
-            "is not YAML: line 2, column 1: but found another document.",
-        ),
+        ("a: 1\n---\nb: 2", "is not YAML: line 2, column 1: but found another document."),
         ("d: 2024-13-45", "is not YAML: month must be in 1..12."),
         (
             "profile: \x00",
@@ -597,8 +593,7 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 LANDSCAPE = st.fixed_dictionaries(
-    {},
-    optional=dict.fromkeys(("landscape_size", "unit", "create_landscape", "num_samples", "intervals"), VALUES),
+    {}, optional=dict.fromkeys(("landscape_size", "unit", "create_landscape", "num_samples", "intervals"), VALUES)
 )
 SPECIFIED = st.fixed_dictionaries(
     {}, optional={"collect_metric": VALUES, "histogram_regular": VALUES, "collect_landscape": LANDSCAPE | VALUES}
@@ -735,10 +730,7 @@ def test_every_parameter_of_the_monitor_is_read(read):
         ("collect_freq: 0", "callbacks[1].collect_freq must be an integer from 1 to 999999999, got 0."),
         ("collect_freq: True", "callbacks[1].collect_freq must be an integer from 1 to 999999999, got True."),
         ("collect_freq: 2.5", "callbacks[1].collect_freq must be an integer from 1 to 999999999, got 2.5."),
-        (
-            "collect_frequency: 2",
-            "callbacks[1].collect_frequency is not a known key; did you mean 'collect_freq'?",
-        ),
+        ("collect_frequency: 2", "callbacks[1].collect_frequency is not a known key; did you mean 'collect_freq'?"),
         (
             "num_process: 2",
             (
@@ -767,15 +759,15 @@ def test_every_parameter_of_the_monitor_is_read(read):
         ("export_options: npy", "callbacks[1].export_options must be an object, {\"key\": value, ...}, got 'npy'."),
         (
             "export_options: {tensor_format: npz}",
-            ("callbacks[1].export_options.tensor_format must be one of npy, got 'npz' (did you mean 'npy'?)."),
+            "callbacks[1].export_options.tensor_format must be one of npy, got 'npz' (did you mean 'npy'?).",
         ),
         (
             "export_options: {format: npy}",
-            ("callbacks[1].export_options.format is not a known key; did you mean 'tensor_format'?"),
+            "callbacks[1].export_options.format is not a known key; did you mean 'tensor_format'?",
         ),
         (
             "custom_lineage_data: [1]",
-            ('callbacks[1].custom_lineage_data must be an object, {"key": value, ...}, got [1].'),
+            'callbacks[1].custom_lineage_data must be an object, {"key": value, ...}, got [1].',
         ),
         (
             "custom_lineage_data: {a: [1]}",
@@ -783,25 +775,25 @@ def test_every_parameter_of_the_monitor_is_read(read):
         ),
         (
             "custom_lineage_data: {a: True}",
-            ("callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got True."),
+            "callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got True.",
         ),
         (
             "custom_lineage_data: {a: 2147483648}",
-            ("callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got 2147483648."),
+            "callbacks[1].custom_lineage_data.a must be a string, a number or an integer of 32 bits, got 2147483648.",
         ),
         ("custom_lineage_data: {1: a}", "callbacks[1].custom_lineage_data must have strings as keys, got 1."),
         (
             "collect_specified_data: True",
-            ('callbacks[1].collect_specified_data must be an object, {"key": value, ...}, got True.'),
+            'callbacks[1].collect_specified_data must be an object, {"key": value, ...}, got True.',
         ),
         ("collect_specified_data: {collect_metrics: True}", "did you mean 'collect_metric'?"),
         (
             "collect_specified_data: {collect_metric: 1}",
-            ("callbacks[1].collect_specified_data.collect_metric must be true or false, got 1."),
+            "callbacks[1].collect_specified_data.collect_metric must be true or false, got 1.",
         ),
         (
             "collect_specified_data: {collect_graph: null}",
-            ("callbacks[1].collect_specified_data.collect_graph must be true or false, got None."),
+            "callbacks[1].collect_specified_data.collect_graph must be true or false, got None.",
         ),
         (
             "collect_specified_data: {histogram_regular: '['}",
@@ -812,11 +804,11 @@ def test_every_parameter_of_the_monitor_is_read(read):
         ),
         (
             "collect_specified_data: {histogram_regular: 3}",
-            ("callbacks[1].collect_specified_data.histogram_regular must be a string, got 3."),
+            "callbacks[1].collect_specified_data.histogram_regular must be a string, got 3.",
         ),
         (
             "collect_specified_data: {collect_landscape: True}",
-            ('callbacks[1].collect_specified_data.collect_landscape must be an object, {"key": value, ...}, got True.'),
+            'callbacks[1].collect_specified_data.collect_landscape must be an object, {"key": value, ...}, got True.',
         ),
         (
             "collect_specified_data: {collect_landscape: {}}",
@@ -847,7 +839,7 @@ def test_a_bad_value_of_the_monitor_is_refused_by_name(read, text, words):
         ),
         (
             "unit: batch",
-            ("callbacks[1].collect_specified_data.collect_landscape.unit must be one of step, epoch, got 'batch'."),
+            "callbacks[1].collect_specified_data.collect_landscape.unit must be one of step, epoch, got 'batch'.",
         ),
         (
             "num_samples: 0",
@@ -914,13 +906,10 @@ def test_the_bounds_of_a_landscape_hold(read, text, words):
             "callbacks: SummaryMonitor",
             "callbacks must be a list, in which each callback begins with '- type: ', got 'SummaryMonitor'.",
         ),
-        (
-            "callbacks: [SummaryMonitor]",
-            "callbacks[0] has no type; write a callback as '- type: SummaryMonitor'.",
-        ),
+        ("callbacks: [SummaryMonitor]", "callbacks[0] has no type; write a callback as '- type: SummaryMonitor'."),
         (
             "callbacks: [{type: SumaryMonitor}]",
-            ("callbacks[0].type 'SumaryMonitor' is not a callback; did you mean 'SummaryMonitor'?"),
+            "callbacks[0].type 'SumaryMonitor' is not a callback; did you mean 'SummaryMonitor'?",
         ),
         (
             "callbacks: [{type: SummaryMonitor}, {type: SummaryMonitor}]",
@@ -936,15 +925,7 @@ def test_callbacks_that_are_none_are_refused(read, text, words):
 
 
 def child(script: str, *arguments: object, cwd: Path, **environment: str) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPTS / script), *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_program(sys.executable, SCRIPTS / script, *arguments, cwd=cwd, **environment)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
@@ -960,7 +941,7 @@ def wheels(tmp_path_factory):
             place = tmp_path_factory.mktemp("mindformers")
             pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
             command = [*pip, f"mindformers=={version}", *needs]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+            done = run_program(*command, timeout=240)
             if done.returncode:
                 pytest.skip(f"mindformers {version} cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
             places[version] = place

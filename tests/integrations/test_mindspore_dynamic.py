@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from perfguard import check
 from perfguard.errors import StoreError, UsageError
 from perfguard.integrations.mindspore_dynamic import write_profiler_config
+from tests.programs import run_program
 
 SCRIPT = Path(__file__).parent / "scripts" / "ms_dynamic.py"
 V = "2.10.0"
@@ -102,7 +101,7 @@ def test_older_versions_have_numbers_and_no_analyse(tmp_path):
         (
             (5, 7),
             {"profile_memory": "true"},
-            ("profile_memory must be true or false, got 'true' (write it without quotes)."),
+            "profile_memory must be true or false, got 'true' (write it without quotes).",
         ),
         ((5, 7), {"profile_memory": 1}, "profile_memory must be true or false, got 1."),
         ((5, 7), {"profile_mem": True}, "did you mean 'profile_memory'?"),
@@ -202,15 +201,7 @@ def test_any_text_in_the_file_is_edited_or_refused_in_one_sentence(tmp_path_fact
 
 
 def train(directory, mode, steps, edits):
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), mode, str(steps), json.dumps(edits)],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "GLOG_v": "3"},
-    )
+    done = run_program(sys.executable, SCRIPT, mode, steps, json.dumps(edits), cwd=directory, GLOG_v="3")
     assert done.returncode == 0, done.stderr[-3000:]
     assert "[ERROR]" not in done.stderr
     # rank0_start5_stop7
@@ -229,10 +220,7 @@ def mindspore():
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["graph", pytest.param("pynative", marks=pytest.mark.exhaustive)])
 def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindspore, mode):
-    edits = {
-        "2": {"start_step": 5, "stop_step": 7, "profile_memory": True},
-        "12": {"start_step": 15, "stop_step": 16},
-    }
+    edits = {"2": {"start_step": 5, "stop_step": 7, "profile_memory": True}, "12": {"start_step": 15, "stop_step": 16}}
     windows = train(tmp_path, mode, 18, edits)
 
     assert [first_and_last(one) for one in windows] == [[5, 7], [15, 16]]
@@ -250,10 +238,7 @@ def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindsp
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_window_without_analysis_is_raw_data_and_one_cut_short_is_told(tmp_path, mindspore):
-    edits = {
-        "1": {"start_step": 3, "stop_step": 4, "analyse": False},
-        "6": {"start_step": 8, "stop_step": 20},
-    }
+    edits = {"1": {"start_step": 3, "stop_step": 4, "analyse": False}, "6": {"start_step": 8, "stop_step": 20}}
     raw, short = train(tmp_path, "graph", 10, edits)
     with pytest.raises(AssertionError, match="A104 data was collected, but not analysed"):
         check(raw)

@@ -11,7 +11,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from perfguard.integrations.offline_recordings import WORK_DIRECTORY, AnalysisOp
 from perfguard.judge.tolerance import Policy
 from perfguard.testing import generate
 from tests.facts import codes
+from tests.programs import run_program, wait_until
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ENDINGS = ("stopped", "raises", "killed-after-stop", "killed", "analysed")
@@ -285,9 +285,7 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path):
         os.chmod(temporary, 0o755)
         place = ascend(Path(temporary) / "out")
         place.chmod(0o555)
-        found = subprocess.run(
-            [sys.executable, "-c", AS_NOBODY, place.parent], capture_output=True, text=True, check=False
-        )
+        found = run_program(sys.executable, "-c", AS_NOBODY, place.parent)
         place.chmod(0o755)
     assert "it is not writable; change its permissions, or copy it to a writable place" in found.stdout, found.stderr
 
@@ -534,9 +532,7 @@ def test_ctrl_c_ends_the_analysis_and_leaves_the_recording_as_it_was(tmp_path, s
     stand_in("mindspore", "2.10.0", "hangs")
     command = [sys.executable, "-m", "perfguard", "analyse", str(out)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "call.json").is_file() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until((tmp_path / "call.json").is_file)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 2

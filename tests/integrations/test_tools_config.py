@@ -243,11 +243,7 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
         ),
         (("profile", "rank"), [0], "profile.rank is not a known key; did you mean 'ranks'?"),
         (("profil",), {}, "profil is not a known key; did you mean 'profile'?"),
-        (
-            ("profile", "dynamic_param", "config_path"),
-            "",
-            "profile.dynamic_param.config_path must be a path, got ''.",
-        ),
+        (("profile", "dynamic_param", "config_path"), "", "profile.dynamic_param.config_path must be a path, got ''."),
         (
             ("profile", "dynamic_param", "path"),
             "",

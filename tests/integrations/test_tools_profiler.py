@@ -24,6 +24,7 @@ from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
 from tests.integrations.test_tools_config import REAL
+from tests.programs import run_program
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 pytestmark = pytest.mark.slow
@@ -66,14 +67,7 @@ def child(*arguments: object, ranks: int = 1, **environment: str) -> subprocess.
     launcher = [sys.executable]
     if ranks > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return subprocess.run(
-        [*launcher, str(SCRIPT), *map(str, arguments)],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_program(*launcher, SCRIPT, *arguments, timeout=120, **environment)
 
 
 def steps_marked(directory: Path) -> list[str]:
@@ -99,13 +93,7 @@ def test_exactly_the_steps_asked_for_are_in_save_path_and_judged():
     assert steps_marked(place) == ["ProfilerStep#2", "ProfilerStep#3"]
     verdict = perfguard.check(place, expect="steps=2,ranks=1,no-memory,no-shapes")
     calls = {m.subject: m.value for m in verdict.measurements if m.metric == "operator_calls"}
-    assert calls == {
-        "aten::mm": 1,
-        "aten::ones": 2,
-        "aten::empty": 2,
-        "aten::fill_": 2,
-        "aten::resolve_conj": 3,
-    }
+    assert calls == {"aten::mm": 1, "aten::ones": 2, "aten::empty": 2, "aten::fill_": 2, "aten::resolve_conj": 3}
     (recording,) = prof.recordings
     assert recording == read_recording(place.absolute())
     assert recording.ending is Ending.COMPLETE
@@ -531,8 +519,7 @@ def test_perfguards_own_captures_ask_for_no_more_than_before(ascend):
 def test_the_history_of_memory_is_asked_for_its_steps(ascend, monkeypatch):
     calls = []
     memory = SimpleNamespace(
-        _record_memory_history=lambda **options: calls.append(options),
-        _dump_snapshot=lambda path: calls.append(path),
+        _record_memory_history=lambda **options: calls.append(options), _dump_snapshot=lambda path: calls.append(path)
     )
     monkeypatch.setattr(torch.npu, "memory", memory, raising=False)
     path = config(enable=False, memory_profile={"enable": True, "start_step": 1, "end_step": 3, "mem_info": True})

@@ -30,6 +30,7 @@ from perfguard.integrations.torch_dynamic import (
 )
 from perfguard.recording import Ending, read_recording
 from tests.integrations.test_tools_config import anything
+from tests.programs import wait_until
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
 
@@ -175,7 +176,7 @@ def test_edited_from_outside_while_a_loop_waits_for_nobody():
     )
     try:
         for number, active in enumerate((2, 3), start=1):
-            _wait(lambda: "Watching" in log() if list(Path("dynamic/log").glob("*")) else False)
+            wait_until(lambda: "Watching" in log() if list(Path("dynamic/log").glob("*")) else False)
             # In two halves, as an editor may be interrupted in: the first is no JSON, and is not taken for the last word.
             text = edited(active=active)
             with FILE.open("w") as file:
@@ -183,7 +184,7 @@ def test_edited_from_outside_while_a_loop_waits_for_nobody():
                 file.flush()
                 time.sleep(0.05)
                 file.write(text[len(text) // 2 :])
-            _wait(lambda number=number: log().count("Stop Dynamic Profiler at ") == number)
+            wait_until(lambda number=number: log().count("Stop Dynamic Profiler at ") == number)
     finally:
         Path("enough").touch()
         out, _ = loop.communicate(timeout=60)
@@ -197,13 +198,6 @@ def test_edited_from_outside_while_a_loop_waits_for_nobody():
         perfguard.check(directory, expect=f"steps={active}")
         start = int(directory.name.split("_")[4])
         assert steps_marked(directory) == list(range(start, start + active))
-
-
-def _wait(happened) -> None:
-    end = time.monotonic() + 40
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.mark.slow
@@ -449,10 +443,7 @@ def test_a_loop_that_raises_in_a_window_keeps_it():
         train()
     (recording,) = prof.recordings
     assert recording == read_recording(recording.directory)
-    assert (recording.ending, recording.reason) == (
-        Ending.STEP_RAISED,
-        "step 2 of 4: ZeroDivisionError: loss is gone",
-    )
+    assert (recording.ending, recording.reason) == (Ending.STEP_RAISED, "step 2 of 4: ZeroDivisionError: loss is gone")
 
 
 @pytest.mark.slow
@@ -489,10 +480,7 @@ def test_what_is_wrong_with_the_file_at_the_start_is_raised(text, sentence):
     ("config_path", "sentence"),
     [
         ("tools.json", "config_path = 'tools.json' is a file; name a directory, or the profiler_config.json in one."),
-        (
-            "x" * 300,
-            "cannot be created: File name too long; name another directory.",
-        ),
+        ("x" * 300, "cannot be created: File name too long; name another directory."),
     ],
 )
 def test_a_place_that_cannot_be_made_is_refused(config_path, sentence):

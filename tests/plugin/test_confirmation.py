@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 
 import pytest
 
 from perfguard.plugin.confirmation import Budget, Confirmation, kept_options
 from tests.judge.test_time import stored
 from tests.plugin.conftest import Project
+from tests.programs import git
 
 SETTINGS = """
 [tool.pytest.ini_options]
@@ -94,15 +94,15 @@ def repository(tmp_path_factory):
     project.write("work.py", WORK)
     project.write("test_step.py", TESTS)
     project.write(".gitignore", "__pycache__\n")
-    git(project, "init", "-q")
-    git(project, "add", "-A")
-    git(project, "commit", "-qm", "one")
+    git(project.directory, "init", "-q")
+    git(project.directory, "add", "-A")
+    git(project.directory, "commit", "-qm", "one")
     # Files are changed, as they are where somebody refreshes and then commits.
     project.write("work.py", WORK + "# changed\n")
     created = project.run("--perfguard-update", timeout_s=600)
     assert created.status == 0, created.text
-    git(project, "add", "-A")
-    git(project, "commit", "-qm", "with a baseline")
+    git(project.directory, "add", "-A")
+    git(project.directory, "commit", "-qm", "with a baseline")
     return project
 
 
@@ -114,18 +114,12 @@ def copy(repository, tmp_path):
     return project
 
 
-def git(project, *words: str) -> str:
-    who = ["-c", "user.email=a@b.c", "-c", "user.name=n"]
-    command = ["git", *who, *words]
-    return subprocess.run(command, cwd=project.directory, capture_output=True, text=True, check=True).stdout
-
-
 def judged(project):
     """Run the gate; return the run and its one workload. Nothing of the repository is touched."""
-    before = git(project, "status", "--porcelain")
+    before = git(project.directory, "status", "--porcelain")
     run = project.run("--perfguard", "--perfguard-report=../report.json", timeout_s=600)
-    assert git(project, "status", "--porcelain") == before
-    assert len(git(project, "worktree", "list").splitlines()) == 1
+    assert git(project.directory, "status", "--porcelain") == before
+    assert len(git(project.directory, "worktree", "list").splitlines()) == 1
     (one,) = json.loads((project.directory.parent / "report.json").read_text())["workloads"]
     return run, one
 
@@ -150,7 +144,7 @@ def test_a_slower_step_is_confirmed_and_fails(copy):
     copy.write("work.py", SLOWER)
     run, one = judged(copy)
     assert (run.status, one["outcome"]) == (1, "FAILED"), run.text
-    head = git(copy, "rev-parse", "HEAD")[:7]
+    head = git(copy.directory, "rev-parse", "HEAD")[:7]
     assert f"confirmed by an A/B run with {head} in 5 processes" in run.line(
         "E       Failed: perfguard FAILED: R101 step "
     )
@@ -160,10 +154,10 @@ def test_a_slower_step_is_confirmed_and_fails(copy):
 @pytest.mark.exhaustive
 def test_a_step_that_is_slower_than_stored_and_not_side_by_side_passes_and_says_so(copy):
     edit_baseline(copy, make_quicker)
-    git(copy, "commit", "-qam", "of another day")
+    git(copy.directory, "commit", "-qam", "of another day")
     run, one = judged(copy)
     assert (run.status, one["outcome"]) == (0, "PASSED"), run.text
-    head = git(copy, "rev-parse", "HEAD~")[:7]
+    head = git(copy.directory, "rev-parse", "HEAD~")[:7]
     assert f"the step is not slower than the baseline's commit {head} in an A/B run of 5 processes" in run.line("B113 ")
 
 
@@ -176,11 +170,11 @@ def test_a_step_that_is_slower_than_stored_and_not_side_by_side_passes_and_says_
 )
 def test_a_commit_that_cannot_be_run_leaves_the_verdict_as_it_is(copy, is_lost, said):
     copy.write("work.py", "raise RuntimeError('half done')\n")
-    git(copy, "commit", "-qam", "half done")
-    broken = git(copy, "rev-parse", "HEAD").strip()
-    blob = git(copy, "rev-parse", "HEAD:work.py").strip()
+    git(copy.directory, "commit", "-qam", "half done")
+    broken = git(copy.directory, "rev-parse", "HEAD")
+    blob = git(copy.directory, "rev-parse", "HEAD:work.py")
     copy.write("work.py", WORK)
-    git(copy, "commit", "-qam", "mended")
+    git(copy.directory, "commit", "-qam", "mended")
     if is_lost:
         (copy.directory / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -19,6 +18,7 @@ from perfguard.reports.page import page_html
 from perfguard.reports.page.figures import figures_of
 from perfguard.reports.reading import read_report
 from perfguard.stores.calibration import Calibration, write_calibration
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -163,11 +163,8 @@ def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slo
 
     pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'perfguard[history]'")
     history = [sys.executable, "-m", "perfguard", "history"]
-    environment = gated.environment(PERFGUARD_HISTORY="history.db")
     for arguments in (["add", "slow.json"], ["show", "1"], ["trend"]):
-        done = subprocess.run(
-            [*history, *arguments], cwd=gated.directory, env=environment, capture_output=True, text=True, check=False
-        )
+        done = run_program(*history, *arguments, cwd=gated.directory, PERFGUARD_HISTORY="history.db", COLUMNS="1000")
         assert done.returncode in (0, 1), done.stderr
         if arguments[0] == "show":
             assert re.search(rf"test_callable +{re.escape(milliseconds(now))} +{re.escape(percentage)} ", done.stdout)

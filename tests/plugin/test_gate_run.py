@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.plugin.conftest import RECORDINGS, TORCH_HEAD, Project, Run
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -93,10 +93,7 @@ def story(module_project) -> Story:
         "--perfguard", "--perfguard-report=worse.json", "--junitxml=worse.xml", env={"EXTRA": "callable"}
     )
     refused = project.run(
-        "--perfguard-update",
-        "--perfguard-report=refused.json",
-        "--junitxml=refused.xml",
-        env={"EXTRA": "callable"},
+        "--perfguard-update", "--perfguard-report=refused.json", "--junitxml=refused.xml", env={"EXTRA": "callable"}
     )
     refused_files = project.baselines
     accepted = project.run("--perfguard-update", "--perfguard-reason=two of them", env={"EXTRA": "callable"})
@@ -521,9 +518,7 @@ def test_ctrl_c_in_mid_window_marks_the_recording_and_touches_no_baseline(projec
     assert project.baselines == before
     (directory,) = (project.directory / "recordings").glob("*test_long--test_long*")
     assert json.loads((directory / "recording.json").read_text())["ending"] == "interrupted"
-    checked = subprocess.run(
-        [sys.executable, "-m", "perfguard", "check", str(directory)], capture_output=True, text=True, check=False
-    )
+    checked = run_program(sys.executable, "-m", "perfguard", "check", directory)
     assert checked.returncode == 3
     assert "C108" in checked.stdout
     outcomes = project.findings()

@@ -70,10 +70,7 @@ def test_its_entry_adds_no_module_that_pytest_has_not_loaded(tmp_path):
     "code, own",
     [
         ("import perfguard; perfguard.__version__", {"perfguard", "perfguard.version"}),
-        (
-            "import perfguard; perfguard.StepWindow(active=3)",
-            {"perfguard", "perfguard.window", "perfguard.errors"},
-        ),
+        ("import perfguard; perfguard.StepWindow(active=3)", {"perfguard", "perfguard.window", "perfguard.errors"}),
         ("from perfguard import Callback, Guard", {"perfguard", "perfguard.guard"}),
     ],
 )

@@ -360,10 +360,7 @@ TURNED = {
         "        item.ihook.pytest_runtest_logreport(report=report)\n        return True",
         UNREACHED,
     ),
-    "items after collection": (
-        "def pytest_collection_finish(session): del session.items[1:]",
-        UNREACHED,
-    ),
+    "items after collection": ("def pytest_collection_finish(session): del session.items[1:]", UNREACHED),
     "the gate is taken out": (
         "def pytest_collection(session): session.config.pluginmanager.unregister(name='perfguard-session')",
         NO_SESSION,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 
 import pytest
 
 from tests.plugin.conftest import Project
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -62,9 +62,7 @@ def test_the_commands_of_the_summary_give_the_tests_their_baselines(renamed, tmp
     for line in lines:
         words = shlex.split(line.partition(" renamed? ")[2])
         assert words[0] == "perfguard"
-        done = subprocess.run(
-            [sys.executable, "-m", *words], cwd=project.directory, capture_output=True, text=True, check=False
-        )
+        done = run_program(sys.executable, "-m", *words, cwd=project.directory)
         assert done.returncode == 0, done.stderr
     run = project.run("--perfguard", "--perfguard-report=report.json")
     assert run.counts == {"passed": 4}, run.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -11,6 +12,7 @@ from jsonschema import Draft202012Validator
 import perfguard
 from perfguard.documents import schema
 from tests.plugin.conftest import RECORDINGS, Project
+from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -144,17 +146,8 @@ def test_junit_names_the_measurement_of_a_named_workload(told):
 
 
 def test_the_report_can_be_read_back_by_the_command_line(told):
-    import subprocess
-    import sys
-
     project, _ = told
-    done = subprocess.run(
-        [sys.executable, "-m", "perfguard", "baseline", "diff", "out/report.json"],
-        cwd=project.directory,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(sys.executable, "-m", "perfguard", "baseline", "diff", "out/report.json", cwd=project.directory)
     assert done.returncode == 3, done.stdout + done.stderr
     assert "R102 operator_calls[aten::addmm]" in done.stdout
 

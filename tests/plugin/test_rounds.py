@@ -149,10 +149,7 @@ def shared(module_project):
 def test_a_refresh_has_one_process_a_round_and_rotates_the_order(shared):
     _, seen, _ = shared
     # What test_script does belongs into no shared process, and its guard times nothing.
-    assert [one for one in seen if "test_named" in one] == [
-        [*IN_ORDER, "test_script"],
-        [*IN_ORDER[1:], IN_ORDER[0]],
-    ]
+    assert [one for one in seen if "test_named" in one] == [[*IN_ORDER, "test_script"], [*IN_ORDER[1:], IN_ORDER[0]]]
 
 
 @pytest.mark.slow

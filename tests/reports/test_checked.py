@@ -95,14 +95,6 @@ def test_the_headline_of_several_findings_of_a_file_stands_once():
     ]
 
 
-@pytest.mark.parametrize(
-    ("select", "end"), [((), ""), (("A",), "; only A checked"), (("A1", "C101"), "; only A1, C101 checked")]
-)
-def test_the_first_line_says_which_codes_alone_were_looked_at(select, end):
-    verdict = Verdict(workload="w", outcome=Outcome.PASSED, findings=())
-    assert checked(verdict, explain=False, metrics=False, select=select) == [f"PASSED w{end}"]
-
-
 def test_what_is_about_no_file_is_about_the_recording():
     assert grouped_lines([finding()])[0] == "the recording"
 

@@ -239,14 +239,7 @@ def test_a_verdict_as_a_document():
                 "unit": "steps",
             }
         ],
-        "coverage": {
-            "compared": 1,
-            "worse": 1,
-            "better": 0,
-            "changed": 0,
-            "not-comparable": 0,
-            "shown-only": 0,
-        },
+        "coverage": {"compared": 1, "worse": 1, "better": 0, "changed": 0, "not-comparable": 0, "shown-only": 0},
         "measurements": [
             {"metric": "step_time", "subject": "", "value": 1.5, "samples": [1.5, 2.0, 2.5], "median": 2.0, "p90": 2.4}
         ],
@@ -293,14 +286,7 @@ def test_a_report_as_a_document():
         "run": {"commit": None, "branch": None, "committed_at": None, "finished_at": None, "ci_url": None},
         "summary": {
             "outcomes": {"FAILED": 1, "PASSED": 1},
-            "coverage": {
-                "compared": 1,
-                "worse": 1,
-                "better": 0,
-                "changed": 0,
-                "not-comparable": 0,
-                "shown-only": 0,
-            },
+            "coverage": {"compared": 1, "worse": 1, "better": 0, "changed": 0, "not-comparable": 0, "shown-only": 0},
             "unused": ["c"],
             "not_run": ["d"],
         },
@@ -365,7 +351,7 @@ def test_a_number_json_has_not_never_becomes_a_document(number, place):
         (
             Coverage(compared=5, worse=1, better=1, changed=2, not_comparable=2, shown_only=3),
             {"compared": 5, "worse": 1, "better": 1, "changed": 2, "not-comparable": 2, "shown-only": 3},
-        ),
+        )
     ],
 )
 def test_the_coverage_as_a_document(coverage, document):

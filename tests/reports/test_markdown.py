@@ -62,11 +62,7 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
 
 
 @pytest.mark.parametrize(
-    "make, title",
-    [
-        (show.passing, "perfguard: ✅ 1 passed"),
-        (show.without_baseline, "perfguard: ❔ 1 inconclusive"),
-    ],
+    "make, title", [(show.passing, "perfguard: ✅ 1 passed"), (show.without_baseline, "perfguard: ❔ 1 inconclusive")]
 )
 def test_the_title_counts_the_outcomes(make, title):
     assert Rendered(report_markdown(show.run_of(make()))).texts["h3"] == [title]

@@ -56,10 +56,7 @@ LEDGER = Ledger(
 @pytest.mark.parametrize(
     "one, expected",
     [
-        (
-            comparison("peak_memory_bytes", 7168, 13312, "cpu"),
-            "Peak memory on cpu: 7.00 KiB → 13.0 KiB (+85.7 %).",
-        ),
+        (comparison("peak_memory_bytes", 7168, 13312, "cpu"), "Peak memory on cpu: 7.00 KiB → 13.0 KiB (+85.7 %)."),
         (
             comparison("operator_calls", 2, 4, "MatMul"),
             "The calls of MatMul a step: 2 calls/step → 4 calls/step (+100.0 %).",
@@ -73,10 +70,7 @@ LEDGER = Ledger(
         (comparison("operator_calls", 2, None, "Cast", State.CHANGED), "Cast is gone; it had 2 calls a step."),
         (comparison("step_cost", 1.5, 6.0), "The cost of a step: +300.0 %."),
         (comparison("operator_shapes", {"1": 1}, {"2": 1}, "Cast"), "operator_shapes[Cast] changed."),
-        (
-            comparison("of_a_later_version", 1, 2, "a\u202eb"),
-            "of_a_later_version[a\\u202eb]: 1 → 2 (+100.0 %).",
-        ),
+        (comparison("of_a_later_version", 1, 2, "a\u202eb"), "of_a_later_version[a\\u202eb]: 1 → 2 (+100.0 %)."),
     ],
 )
 def test_a_number_that_moved_is_a_sentence(one, expected):
@@ -314,13 +308,7 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
         {"float[2048, 64];float[64, 256]": 1, "float[10, 64];float[64, 2048]": 1, "kept": 1},
         "aten::mm",
     )
-    found = verdict(
-        Outcome.FAILED,
-        error(Code.R101, "step_cost"),
-        comparisons=[COST, shapes],
-        ledger=LEDGER,
-        **FRESH,
-    )
+    found = verdict(Outcome.FAILED, error(Code.R101, "step_cost"), comparisons=[COST, shapes], ledger=LEDGER, **FRESH)
     assert overview(found, NOBODY).where == (
         "The largest part is aten::mm (its shapes changed: float[10, 64];float[64, 256] → float[10, 64];float[64, 2048]): "
         "+1.36 ms, 58 % of the change in time."

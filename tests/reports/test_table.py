@@ -93,16 +93,7 @@ def test_what_is_cut_fits_and_no_more_is_cut_than_must_be(text, width, where, el
                 "FAILED   b                  10.25",
             ],
         ),
-        (
-            26,
-            0,
-            [
-                "outcome  name",
-                "-------  -----------------",
-                "PASSED   …t_a.py::test_abc",
-                "FAILED   b",
-            ],
-        ),
+        (26, 0, ["outcome  name", "-------  -----------------", "PASSED   …t_a.py::test_abc", "FAILED   b"]),
         (20, 0, ["PASSED  …y::test_abc", "FAILED  b"]),
         (15, 0, ["PASSED", "  …py::test_abc", "FAILED  b"]),
         (

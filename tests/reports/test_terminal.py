@@ -52,12 +52,7 @@ SLOWER_LEDGER = Ledger(
     current_ns=350_000,
     entries=(
         Entry(
-            cause=Cause.PER_CALL,
-            subject="MatMul",
-            base_ns=62_500,
-            current_ns=242_500,
-            base_calls=5,
-            current_calls=5,
+            cause=Cause.PER_CALL, subject="MatMul", base_ns=62_500, current_ns=242_500, base_calls=5, current_calls=5
         ),
         Entry(cause=Cause.IDLE, base_ns=20_000, current_ns=35_000),
         Entry(cause=Cause.CALLS, subject="MatMul", base_ns=50_000, current_ns=62_500, base_calls=4, current_calls=5),
@@ -155,11 +150,7 @@ def of_code(code: Code, count: int) -> list[Finding]:
         ({Code.R102: 10}, 10, ["R102 number 9"]),
         ({Code.R102: 11}, 11, ["R102 and 1 more like it"]),
         ({Code.R102: 400}, 11, ["R102 and 390 more like it"]),
-        (
-            {Code.C101: 12, Code.R102: 3, Code.R104: 30},
-            25,
-            ["C101 and 2 more like it", "R104 and 20 more like it"],
-        ),
+        ({Code.C101: 12, Code.R102: 3, Code.R104: 30}, 25, ["C101 and 2 more like it", "R104 and 20 more like it"]),
     ],
 )
 def test_ten_findings_of_a_code_are_shown_and_the_rest_is_counted(counts, lengths, last):
@@ -460,8 +451,6 @@ def test_hostile_names_are_escaped_wherever_they_stand(name):
         notes=(name,),
         changes=(name,),
     )
-    from dataclasses import replace
-
     texts = [
         failure_message(hostile, refresh_command=COMMAND),
         failure_message(replace(hostile, outcome=Outcome.INVALID), refresh_command=COMMAND),
@@ -489,10 +478,7 @@ def test_a_name_of_ten_thousand_characters_leaves_the_table_readable():
 @pytest.mark.parametrize(
     "coverage, line",
     [
-        (
-            Coverage(compared=412, worse=9, changed=4),
-            "412 compared: 9 worse, 0 better, 4 changed; 0 not comparable",
-        ),
+        (Coverage(compared=412, worse=9, changed=4), "412 compared: 9 worse, 0 better, 4 changed; 0 not comparable"),
         (Coverage(), "0 compared: 0 worse, 0 better, 0 changed; 0 not comparable"),
         (
             Coverage(compared=5, better=2, not_comparable=7),
@@ -774,9 +760,3 @@ def test_a_whole_message_counts_no_finding_away():
 )
 def test_a_measurement_is_a_row(measurement, row):
     assert measurement_rows([measurement]).splitlines()[2].split() == row
-
-
-def test_the_explanation_names_layouts_and_notes():
-    found = verdict(layouts=("a", "b"), notes=("a note",))
-    assert checked(found, explain=True, metrics=False)[-2:] == ["  layouts: a, b", "  a note"]
-    assert checked(verdict(), explain=True, metrics=False)[-1] == "  layouts: none recognised"

@@ -32,6 +32,7 @@ from perfguard.stores.history.tables import METADATA, REVISION, RUNS, VERSION_TA
 from tests.facts import names_the_next_command, unwritable_directory
 from tests.histories import entry
 from tests.postgres import programs, running
+from tests.programs import run_program
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -307,12 +308,6 @@ def test_nothing_there_is_an_error_of_its_own(tmp_path):
         refused(place, "There is no history", writing=False, kind=NoHistoryError)
 
 
-@pytest.mark.parametrize("writing", [True, False])
-def test_the_home_of_nobody_is_a_sentence(writing):
-    said = refused("~no-such-user/history.db", "~no-such-user/history.db", writing=writing, kind=UsageError)
-    assert names_the_next_command(said)
-
-
 def test_another_process_that_holds_the_file(file):
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -359,8 +354,7 @@ many = {f"operator_time[{number}]": number for number in range(20_000)}
 
 
 def process(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", HEAD + textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, cwd=TOP, capture_output=True, text=True, timeout=120, check=False)
+    return run_program(sys.executable, "-c", HEAD + textwrap.dedent(code), *arguments, cwd=TOP)
 
 
 @pytest.mark.slow
@@ -617,8 +611,6 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_program(sys.executable, "-c", code, tmp_path)
     assert done.stdout.startswith("UsageError perfguard history needs sqlalchemy and alembic"), done.stderr
     assert "pip install 'perfguard[history]'" in done.stdout

@@ -127,13 +127,7 @@ def base_on(python: Path, current: Side, version: str) -> Side:
 
 
 def run_side(
-    side: Side,
-    request: Mapping[str, Any],
-    own: Path,
-    place: Place,
-    *,
-    environment: Mapping[str, str],
-    timeout_s: float,
+    side: Side, request: Mapping[str, Any], own: Path, place: Place, *, environment: Mapping[str, str], timeout_s: float
 ) -> tuple[Ended, str]:
     """Run one process of a side to its end; return how it ended, and the last line of its output."""
     with open(own / "output", "wb") as output:

@@ -14,6 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from perfguard.documents import merged
 from perfguard.judge.quantities import time_us
 from perfguard.reports.names import printable
 
@@ -51,20 +52,14 @@ def figure(
 ) -> Figure:
     """Return a figure; `rows` are its table, the first one the headers. The style is that of its kind by default."""
     common = _styles()[style or kind]
-    drawn = [_merged(common["trace"], one) for one in traces]
-    layout = _merged(common["layout"], layout)
+    drawn = [merged(common["trace"], one) for one in traces]
+    layout = merged(common["layout"], layout)
     return {"kind": kind, "title": title, "caption": caption, "rows": rows, "traces": drawn, "layout": layout}
-
-
-def _merged(common: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """Return both; of one key the inner one of two objects is merged too."""
-    inner = {key: _merged(common[key], one) for key, one in own.items() if key in common and isinstance(one, dict)}
-    return {**common, **own, **inner}
 
 
 def line(at: float, role: str, **other: Any) -> dict[str, Any]:
     """Return a vertical line at a value."""
-    return _merged(_styles()["line"], {"x0": at, "x1": at, "line": {"color": role}, **other})
+    return merged(_styles()["line"], {"x0": at, "x1": at, "line": {"color": role}, **other})
 
 
 def times_row(name: str, times_us: Sequence[float]) -> list[str]:

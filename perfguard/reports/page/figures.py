@@ -22,6 +22,7 @@ from perfguard.recording import Step
 from perfguard.reports.names import printable
 from perfguard.reports.page.distributions import cost, distribution
 from perfguard.reports.page.figure import STEPS, TIMES, Figure, as_float, figure, line, safe, times_row
+from perfguard.reports.table import Cut, cut
 from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
@@ -77,6 +78,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         "marker": {"color": ["base", *(colour for _ in own), "faint", "now"]},
     }
     bounds = _around([base_us, *changes])
+    names = [safe(cut(printable(label), 34, Cut.MIDDLE)) for label in labels]
     is_other_machine = any(finding.code.name == "B103" for finding in verdict.findings)
     other = "; the baseline is of another machine, so times are shown and not judged" if is_other_machine else ""
     return figure(
@@ -85,7 +87,7 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
         f"{signed_us(ledger.change_ns / 1e3)} a step, wall time{other}",
         [("part", "change of a step"), *zip(labels, shown, strict=True)],
         [trace],
-        yaxis={"tickvals": list(range(len(labels))), "ticktext": [safe(_middle_cut(text, 34)) for text in labels]},
+        yaxis={"tickvals": list(range(len(labels))), "ticktext": names},
         xaxis={"title": {"text": f"us a step{', not from 0 on' if bounds[0] else ''}"}, "range": bounds},
         height=44 + 23 * len(labels),
     )
@@ -97,14 +99,6 @@ def _around(values: Sequence[float]) -> list[float]:
     low, high = min(levels), max(levels)
     room = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     return [0.0 if low < 2 * (high - low) else low - room, high + 2.5 * room]
-
-
-def _middle_cut(text: str, width: int) -> str:
-    """Cut the middle of a long name, which matters least."""
-    if len(text) <= width:
-        return text
-    left = width * 2 // 3
-    return f"{text[:left]}…{text[-(width - left - 1) :]}"
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------
@@ -281,7 +275,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
         "zmax": reach,
         "hovertemplate": f"rank %{{y}}, %{{x}}: %{{customdata:.4g}} {unit}, %{{z:+.1f}} %<extra></extra>",
     }
-    names = [safe(_middle_cut(name or metric, 28)) for name in subjects]
+    names = [safe(cut(printable(name or metric), 28, Cut.MIDDLE)) for name in subjects]
     return figure(
         "ranks",
         f"{metric} by rank{f' (the {_COLUMNS} largest of {len(found)})' if len(found) > _COLUMNS else ''}",

@@ -85,16 +85,13 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
     for name, metrics in by_name.items():
         calls, time = metrics.get("operator_calls"), metrics.get("operator_time")
         states = [_state(one, findings) for one in metrics.values() if one.judged] or ["shown"]
-        numbers = [finite(side) for one in (calls, time) for side in _sides(one)]
+        sides = ((one.reference, one.current) if one else (None, None) for one in (calls, time))
+        numbers = [finite(side) for pair in sides for side in pair]
         allowed = finite(time.allowed) if time is not None and time.judged else None
         why = "; ".join(_why(findings[one.label], name) for one in metrics.values() if one.label in findings)
         state = min(states, key=_STATES.index) if verdict.comparisons else ""
         rows.append([printable(name), state, *numbers, allowed, why])
     return sorted(rows, key=lambda row: (-(row[5] or row[4] or 0), row[0]))
-
-
-def _sides(one: Comparison | None) -> tuple[Value | None, Value | None]:
-    return (None, None) if one is None else (one.reference, one.current)
 
 
 def _metrics(verdict: Verdict) -> list[list[Any]]:

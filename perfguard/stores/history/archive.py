@@ -71,11 +71,6 @@ class History:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    @property
-    def shown(self) -> str:
-        """The file or URL, without secrets."""
-        return self.database.shown
-
     # -- in ------------------------------------------------------------------------------------------------------------
 
     def add(self, entry: Entry, *, given: RunFacts | None = None) -> Added:
@@ -123,11 +118,7 @@ class History:
             return _workloads(connection, run, numbers, documents_of(connection))
 
     def series(
-        self,
-        *,
-        workload: Callable[[str], bool],
-        metric: Callable[[str, str], bool],
-        runs: Sequence[Run],
+        self, *, workload: Callable[[str], bool], metric: Callable[[str, str], bool], runs: Sequence[Run]
     ) -> tuple[RecordedSeries, ...]:
         """Return the series of the selected workloads and metrics, over `runs` in their order."""
         with self.database.reading() as connection:
@@ -170,10 +161,9 @@ def run_named(runs: Sequence[Run], name: str) -> Run:
     found = [run for run in runs if str(run.number) == text] or [run for run in runs if run.facts.release == name]
     if not found and len(name) >= 4:
         found = [run for run in runs if (run.facts.commit or "").startswith(name)]
-        if len({run.facts.commit for run in found}) > 1:
-            raise UsageError(
-                f"{name!r} begins {len({run.facts.commit for run in found})} commits; give more characters."
-            )
+        commits = {run.facts.commit for run in found}
+        if len(commits) > 1:
+            raise UsageError(f"{name!r} begins {len(commits)} commits; give more characters.")
     if not found:
         raise UsageError(
             f"There is no run {name!r}: give a number, a release or a commit. List them with: perfguard history show"
@@ -268,8 +258,6 @@ def _forget_unused(connection: Connection) -> None:
     of_workload = select(OUTCOMES.c.run_id).where(OUTCOMES.c.workload_id == WORKLOADS.c.id)
     connection.execute(delete(WORKLOADS).where(~of_workload.exists()))
     used = [OUTCOMES.c.fingerprint_id, OUTCOMES.c.environment_id, OUTCOMES.c.tolerance_id, SERIES.c.fingerprint_id]
-    for column in used:
-        assert column is not None
     unused: list[ColumnElement[bool]] = [~select(column).where(column == FACTS.c.id).exists() for column in used]
     connection.execute(delete(FACTS).where(*unused))
 

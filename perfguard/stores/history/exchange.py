@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import msgspec
 
 from perfguard.documents import checked, newest_format, parsed, sized_number
-from perfguard.stores.history.entry import Entry, Number, RunFacts, WorkloadEntry, canonical, instant, is_timed
+from perfguard.stores.history.entry import Entry, Number, WorkloadEntry, canonical, instant, is_timed
 from perfguard.version import __version__
 
 _REMEDY = "Write it again with: perfguard history export --format json FILE"
@@ -57,15 +56,8 @@ def read_entries(path: Path) -> tuple[Entry, ...]:
 def entry_from(plain: dict[str, Any]) -> Entry:
     """Invert `entry_document`. Raises `UsageError` for an invalid time."""
     times = {name: None if (at := plain.get(name)) is None else instant(at, where=name) for name in _TIMES}
-    values = plain | times
-    facts = RunFacts(**{field.name: values[field.name] for field in fields(RunFacts)})
-    return Entry(
-        digest=values["digest"],
-        perfguard=values["perfguard"],
-        added_at=values["added_at"],
-        facts=facts,
-        workloads=tuple(map(_workload_from, values["workloads"])),
-    )
+    values = plain | times | {"workloads": tuple(map(_workload_from, plain["workloads"]))}
+    return msgspec.convert({**values, "facts": values}, Entry)
 
 
 def csv_text(entries: Iterable[Entry]) -> Iterator[str]:
