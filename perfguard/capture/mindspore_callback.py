@@ -259,7 +259,7 @@ class IdleCallback:
     def __enter__(self) -> IdleCallback:
         return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None: ...
 
     @contextmanager
     def step(self) -> Iterator[None]:

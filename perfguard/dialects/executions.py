@@ -35,10 +35,14 @@ def groups_of(batch: Batch, queries: Iterable[str], cycles: Collection[int]) -> 
     keys = ("operator", "name", "shapes")
     found = {}
     for cycle in cycles:
-        # Sorted by codes: texts as keys of a sort would need more memory than all else.
-        rows = pl.concat(part.pop(cycle) for part in parts).sort("first_ns", "first_place", *keys, "step")
-        words = {key: texts.gather(rows[key]) for key in keys if rows[key].dtype == pl.Int64}
-        found[cycle] = rows.with_columns(**words)
+        rows = pl.concat(part.pop(cycle) for part in parts)
+        # By codes and column by column: a sort of all columns, texts among its keys, would need several times the memory.
+        order = rows.select(pl.arg_sort_by("first_ns", "first_place", *keys, "step")).to_series()
+        columns = rows.get_columns()
+        del rows
+        ordered = pl.DataFrame([columns.pop(0)[order] for _ in range(len(columns))])
+        words = {key: texts.gather(ordered[key]) for key in keys if ordered[key].dtype == pl.Int64}
+        found[cycle] = ordered.with_columns(**words)
     return found
 
 

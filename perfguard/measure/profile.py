@@ -17,6 +17,8 @@ from perfguard.measure.cycles import CycleMeasurements, stored_measurements
 if TYPE_CHECKING:
     import polars as pl
 
+#: The columns of execution groups that metrics need.
+_COLUMNS = ("operator", "step", "calls", "total_ns", "self_ns", "first_ns", "first_place")
 #: Most ranks with tracks: those with the highest memory. A page shows no more of 1024 ranks.
 MOST_RANKS = 8
 
@@ -30,7 +32,7 @@ class Profile:
 
     rank: int
     steps: int | None
-    #: The execution groups of all cycles; `cycle` is the number of each.
+    #: The execution groups of all cycles, with some of their columns; `cycle` is the number of each.
     groups: pl.DataFrame
     #: operator, shapes (text), calls, over the whole window.
     shapes: pl.DataFrame
@@ -90,7 +92,8 @@ def _profile(rank: int, cycles: list[Cycle | CycleMeasurements]) -> Profile:
         covered += executions.covered
         durations += [end - start for start, end in executions.edges_ns] or [s.wall_ns for s in cycle.requested.steps]
         offset = steps or 0
-        groups.append(executions.of_the_window.with_columns(pl.col("step") + offset, cycle=pl.lit(number)))
+        window = replace(executions, groups=executions.groups.select(_COLUMNS)).of_the_window
+        groups.append(window.with_columns(pl.col("step") + offset, cycle=pl.lit(number)))
         shapes.append(executions.inputs)
         memory += [replace(one, step=one.step + offset) for one in cycle.memory]
         steps = None if steps is None or executions.steps is None else steps + executions.steps

@@ -86,7 +86,9 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
     executions = cycle.executions
     if executions is None or not executions.by_step or (executions.steps or 0) < 2:
         return
-    calls = step_census(executions)
+    # A device's kernels are counted by type, because their names contain running numbers.
+    name = "operator" if executions.on_device else "name"
+    calls = executions.groups.select("step", "calls", name=name).drop_nulls("step")
     alike = _alike(calls)
     if not alike:
         return
@@ -150,27 +152,19 @@ def _finding(cycle: Cycle, code: Code, message: str, severity: Severity = Severi
     return Finding(code=code, severity=severity, place=cycle.place.name, message=message)
 
 
-def step_census(executions: Executions) -> pl.DataFrame:
-    """Return the calls of each operator in each step (`step`, `name`, `calls`), by step.
-
-    A device's kernels are counted by type, because their names contain running numbers.
-    """
+def _alike(calls: pl.DataFrame) -> list[list[int]]:
+    """Return the steps (rows of `step`, `name`, `calls`) in groups of equal operators and calls, in their order."""
     import polars as pl
 
-    name = "operator" if executions.on_device else "name"
-    calls = executions.groups.drop_nulls("step").group_by("step", name=name).agg(pl.col("calls").sum())
-    return calls.sort("step", "name")
-
-
-def _alike(calls: pl.DataFrame) -> list[list[int]]:
-    """Return the steps of a census in groups of equal operators and calls, in their order."""
-    by_step = calls.group_by("step", maintain_order=True).agg("name", "calls")
-    alike = by_step.group_by("name", "calls", maintain_order=True).agg("step")["step"]
+    # One number for a step: its operators in a list would take several times the memory of the rows.
+    prints = calls.select("step", print=pl.col("name").hash() * pl.col("calls").cast(pl.UInt64))
+    by_step = prints.group_by("step").agg(pl.col("print").sum()).sort("step")
+    alike = by_step.group_by("print", maintain_order=True).agg("step")["step"]
     return [steps.to_list() for steps in alike]
 
 
 def _counts_of(calls: pl.DataFrame, step: int) -> Counter[str]:
-    return Counter(dict(calls.filter(calls["step"] == step).select("name", "calls").iter_rows()))
+    return calls_by(calls.filter(calls["step"] == step), "name")
 
 
 def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:
