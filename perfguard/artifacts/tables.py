@@ -199,11 +199,15 @@ def frame(batch: Batch, query: str) -> pl.DataFrame:
 
 def frames(batch: Batch, query: str, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
     """Run a query whose rows are ordered by their first column `cycle`; return the other columns for each of the cycles."""
-    whole = frame(batch, query)
+    return by_cycle(frame(batch, query), cycles)
+
+
+def by_cycle(rows: pl.DataFrame, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
+    """Return the rows of each of the cycles, without their column `cycle`, by which they are ordered."""
     numbers = np.array([*cycles], np.int64)
-    firsts = np.searchsorted(whole["cycle"].to_numpy(), numbers, "left")
-    ends = np.searchsorted(whole["cycle"].to_numpy(), numbers, "right")
-    found = whole.drop("cycle")
+    firsts = np.searchsorted(rows["cycle"].to_numpy(), numbers, "left")
+    ends = np.searchsorted(rows["cycle"].to_numpy(), numbers, "right")
+    found = rows.drop("cycle")
     return {
         cycle: found.slice(first, end - first)
         for cycle, first, end in zip(numbers.tolist(), firsts.tolist(), ends.tolist(), strict=True)

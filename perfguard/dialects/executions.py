@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.tables import Batch, frames
+from perfguard.artifacts.tables import Batch, by_cycle, frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,20 +30,16 @@ def groups_of(batch: Batch, queries: Iterable[str], cycles: Collection[int]) -> 
     """
     import polars as pl
 
-    parts = [frames(batch, f"{query} order by cycle", cycles) for query in queries]
-    texts = pl.Series("text", batch.texts, dtype=pl.String)
+    rows = pl.concat(frame(batch, query) for query in queries)
     keys = ("operator", "name", "shapes")
-    found = {}
-    for cycle in cycles:
-        rows = pl.concat(part.pop(cycle) for part in parts)
-        # By codes and column by column: a sort of all columns, texts among its keys, would need several times the memory.
-        order = rows.select(pl.arg_sort_by("first_ns", "first_place", *keys, "step")).to_series()
-        columns = rows.get_columns()
-        del rows
-        ordered = pl.DataFrame([columns.pop(0)[order] for _ in range(len(columns))])
-        words = {key: texts.gather(ordered[key]) for key in keys if ordered[key].dtype == pl.Int64}
-        found[cycle] = ordered.with_columns(**words)
-    return found
+    # By codes and column by column: a sort of all columns, texts among its keys, would need several times the memory.
+    order = rows.select(pl.arg_sort_by("cycle", "first_ns", "first_place", *keys, "step")).to_series()
+    columns = rows.get_columns()
+    del rows
+    ordered = pl.DataFrame([columns.pop(0).gather(order) for _ in range(len(columns))])
+    texts = pl.Series("text", batch.texts, dtype=pl.String)
+    words = {key: texts.gather(ordered[key]) for key in keys if ordered[key].dtype == pl.Int64}
+    return by_cycle(ordered.with_columns(**words), cycles)
 
 
 def marks_of_steps(marks: pl.DataFrame, requested: Requested, header: Any) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -159,6 +160,7 @@ def _added_up(recorded: pl.DataFrame) -> pl.DataFrame:
     return firsts.select("operator", "shapes", calls=pl.Series(calls[order]))
 
 
+@lru_cache(maxsize=10_000)
 def _shape(dims: str, types: str | None) -> str | None:
     """Return `float[4, 8];long[]`, dtype and shape of every input of an operator; None for other JSON than torch writes."""
     try:
