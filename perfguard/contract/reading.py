@@ -100,6 +100,11 @@ class _File:
     cycle: int
     number: int
 
+    @property
+    def is_spaced(self) -> bool:
+        """Whether the cells of a CSV file may have blanks around them."""
+        return csv_stream.FORMATS[self.found.slot.format]
+
     def unreadable(self, error: Unreadable) -> Finding:
         """Return the finding for an error of a reader."""
         return Finding(code=Code.S101, place=self.place + error.place, message=error.message)
@@ -146,7 +151,7 @@ def _table_attempts(file: _File) -> Iterator[_Attempt]:
     import polars as pl
 
     try:
-        header = csv_stream.read_header(file.found.path, is_spaced=csv_stream.FORMATS[file.found.slot.format])
+        header = csv_stream.read_header(file.found.path, is_spaced=file.is_spaced)
     except Unreadable as error:
         yield None, None, [file.unreadable(error)]
         return
@@ -185,8 +190,7 @@ def _stream_table(
             one.consume(block)
 
     columns = [name for name in empty.columns if any(one.reads(name) for one in rows)]
-    is_spaced = csv_stream.FORMATS[file.found.slot.format]
-    found = csv_stream.stream_csv(file.found.path, row, rules, columns, consume, is_spaced=is_spaced)
+    found = csv_stream.stream_csv(file.found.path, row, rules, columns, consume, is_spaced=file.is_spaced)
     errors, in_cells = (
         [(f"{file.place}:{line} {error.path}", error.message) for line, error in several]
         for several in (found.errors, found.documents)

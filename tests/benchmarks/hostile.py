@@ -401,13 +401,22 @@ def _stacks(place: Path, size: int) -> None:
 
 def _repeated(place: Path, name: str, rows: int) -> None:
     """Write the rows of a right table again and again: so many, at times that were there before."""
-    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / name
+    _repeat(_text_output(place) / "ASCEND_PROFILER_OUTPUT" / name, rows)
+
+
+def _repeat(table: Path, rows: int) -> None:
     header, *lines = table.read_text().splitlines()
     body = "\n".join(lines) + "\n"
     with table.open("w") as file:
         file.write(header + "\n")
         for _ in range(rows // len(lines)):
             file.write(body)
+
+
+@case
+def a_million_rows_of_output_timeline_data(place: Path, part: float) -> None:
+    generate("ms-1.x", seed=1).write(place)
+    _repeat(next(place.rglob("output_timeline_data_*.txt")), int(10**6 * part))
 
 
 @case

@@ -20,6 +20,8 @@ def read_plain(path: Path, *, most_bytes: int) -> bytes | None:
     """Read a file whole, unpacked; None if it has more than so many bytes. Raises `Unreadable` as a `Source` does."""
     found, block = io.BytesIO(), memoryview(bytearray(_BLOCK_BYTES))
     with Source.open(path) as source:
+        if source.size > most_bytes:
+            return None
         while count := source.read_into(block):
             if source.position > most_bytes:
                 return None

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from perfguard.artifacts.readers.source import read_plain
+from perfguard.artifacts.readers.source import Source, read_plain
 from perfguard.artifacts.table import Unreadable
 
 TEXT = bytes(range(250)) * 2
@@ -25,3 +25,10 @@ def test_a_bomb_is_not_unpacked(tmp_path):
     path.write_bytes(gzip.compress(b"\0" * 50_000_000))
     with pytest.raises(Unreadable, match="unpacks to more than 200 times"):
         read_plain(path, most_bytes=100_000_000)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "t.json"
+    path.write_bytes(TEXT)
+    monkeypatch.setattr(Source, "read_into", None)
+    assert read_plain(path, most_bytes=len(TEXT) - 1) is None
