@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.readers import Content, read_cells, text_table
-from perfguard.artifacts.table import Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def read_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -20,7 +23,7 @@ def read_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
 
     One row for each execution: full_op_name, op_side, start [ns], duration [ms], thread.
     """
-    return _executions(path, lambda text: text.strip().split(" "), (3,), "start,duration,thread")
+    return _executions(path, lambda cell: cell.strip_chars().str.split(" "), (3,), "start,duration,thread")
 
 
 def read_gpu_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -28,19 +31,21 @@ def read_gpu_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
 
     One row for each execution: full_op_name, op_side, start [ns], duration [us], thread (blank: a GPU has no third number).
     """
-    return _executions(path, str.split, (2, 3), "start,duration")
+    return _executions(path, lambda cell: cell.extract_all(r"\S+"), (2, 3), "start,duration")
 
 
-def _executions(path: Path, split: Callable[[str], list[str]], counts: Collection[int], form: str) -> Content:
-    rows, lines = [], []
-    for number, (name, side, executions) in _fields(path, "name;side;executions"):
-        for execution in split(executions):
-            numbers = execution.split(",")
-            if len(numbers) not in counts:
-                raise Unreadable(f"{execution[:120]!r} is not {form}", f":{number}")
-            rows.append([name, side, *numbers, *[""] * (3 - len(numbers))])
-            lines.append(number)
-    return Content(table=text_table(rows, ("full_op_name", "op_side", "start", "duration", "thread"), lines))
+def _executions(path: Path, split: Callable[[Any], pl.Expr], counts: Collection[int], form: str) -> Content:
+    import polars as pl
+
+    operators = [(number, *fields) for number, fields in _fields(path, "name;side;executions")]
+    frame = pl.DataFrame(operators, schema=["line", "full_op_name", "op_side", "execution"], orient="row")
+    frame = frame.with_columns(split(pl.col("execution").str)).explode("execution").drop_nulls()
+    separators = pl.col("execution").str.count_matches(",", literal=True)
+    for number, execution in frame.filter(~(separators + 1).is_in(counts)).select("line", "execution").head(1).rows():
+        raise Unreadable(f"{execution[:120]!r} is not {form}", f":{number}")
+    numbers = pl.col("execution").str.split_exact(",", 2).struct.rename_fields(["start", "duration", "thread"])
+    cells = frame.select("full_op_name", "op_side", numbers).unnest("execution").fill_null("")
+    return Content(table=Table(frame=cells, cells=Cells.TEXT, lines=tuple(frame["line"].to_list())))
 
 
 def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:

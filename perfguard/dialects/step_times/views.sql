@@ -23,15 +23,11 @@ from (
 
 create view cluster_ranks as from cluster_steps where type = 'rank';
 
--- Times of the rows of clusters, one by one.
+-- The times of the rows of clusters.
 create view cluster_times as
-from (
-  select place, cycle, file, row, step, type, index, computing_ns, communication_not_overlapped_ns, overlapped_ns, communication_ns,
-    free_ns, stage_ns, bubble_ns, communication_not_overlapped_and_exclude_receive_ns, preparing_ns
-  from cluster_steps)
-unpivot include nulls (time_ns for part in (
-  computing_ns, communication_not_overlapped_ns, overlapped_ns, communication_ns, free_ns, stage_ns, bubble_ns,
-  communication_not_overlapped_and_exclude_receive_ns, preparing_ns));
+select place, cycle, file, row, computing_ns, communication_not_overlapped_ns, overlapped_ns, communication_ns, free_ns, stage_ns,
+  bubble_ns, communication_not_overlapped_and_exclude_receive_ns, preparing_ns
+from cluster_steps;
 
 -- The ranks of a stage, which its index lists, with their rows in the same step.
 create view stage_members as
@@ -48,11 +44,12 @@ from stage_members where member_row is null group by all;
 
 -- Times of a stage with the largest of its ranks, where all of these are known.
 create view stage_times as
-select own.place, own.cycle, own.file, own.row, own.index, own.part, any_value(own.time_ns) as own_ns, max(theirs.time_ns) as largest_ns
-from (from cluster_times where type = 'stage') as own
-join stage_members as members using (place, cycle, file, row)
-join cluster_times as theirs
-  on theirs.place = own.place and theirs.cycle = own.cycle and theirs.file = own.file and theirs.row = member_row and theirs.part = own.part
-where (own.place, own.cycle, own.file, own.row) not in (select (place, cycle, file, row) from lost_members)
-group by all
-having count(theirs.time_ns) = count(*);
+with largest as (
+  select place, cycle, file, stage as row, if(count(columns('_ns$')) = count(*), max(columns('_ns$')), null) as '\0'
+  from (select place, cycle, file, row as stage, member_row as row from stage_members) join cluster_times using (place, cycle, file, row)
+  where (place, cycle, file, stage) not in (select (place, cycle, file, row) from lost_members)
+  group by all)
+select own.place, own.cycle, own.file, own.row, index, own.part, own.time_ns as own_ns, theirs.time_ns as largest_ns
+from (from cluster_times semi join largest using (place, cycle, file, row) unpivot (time_ns for part in (columns('_ns$')))) as own
+join (from largest unpivot (time_ns for part in (columns('_ns$')))) as theirs using (place, cycle, file, row, part)
+join cluster_steps using (place, cycle, file, row);
