@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from perfguard.artifacts.schema import RowSchema
-from perfguard.artifacts.table import Cells, Table
+from perfguard.artifacts.table import Cells, Table, Unreadable
 from perfguard.documents import schema
 
 _ROWS, _TABLES = "x-rows", "x-tables"
@@ -29,6 +29,8 @@ _PARENT = "parent"
 _NUMBERS = "numbers"
 #: The number of rows that become columns together.
 _BLOCK_ROWS = 4_096
+#: The largest number of characters of one value: a query keeps several copies of it in memory.
+MAX_TEXT = 2 * 1024**2
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 #: The schema that allows any value; a single object, because parts are compared by identity.
 _ANYTHING: Mapping[str, Any] = {}
@@ -148,7 +150,7 @@ def table_meanings(version: str) -> dict[str, str]:
 def document_rows(document: Any, version: str) -> Iterator[tuple[str, Table]]:
     """Yield the rows of a valid document: blocks of JSON texts, each with the end of its table's name.
 
-    Rows are numbered from 0 in each table (`lines`).
+    Rows are numbered from 0 in each table (`lines`). Raises `Unreadable` for a value that is too long.
     """
     parts = _parts(version)
     blocks = {name: _Block() for name in row_kinds(version)}
@@ -226,6 +228,10 @@ def _row(kind: RowKind, value: Any, place: _Place) -> dict[str, str]:
         one = _under(value, inner)
         if one is not None:
             row[name] = repr(one) if type(one) in (int, float) else json.dumps(one)
+    if (longest := max(map(len, row.values()))) > MAX_TEXT:
+        raise Unreadable(
+            f"a value has {longest} characters, more than the {MAX_TEXT} that are read", f" {place.path[:200]}"
+        )
     return row
 
 

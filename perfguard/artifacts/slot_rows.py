@@ -11,7 +11,7 @@ import numpy as np
 from perfguard.artifacts.columns import CELL, COLUMN, DOCUMENTS, Shape, shapes_of
 from perfguard.artifacts.document_rows import document_rows
 from perfguard.artifacts.kernel_rows import KernelRows, lines_of
-from perfguard.artifacts.table import Cells
+from perfguard.artifacts.table import Cells, Unreadable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,11 +85,20 @@ def rows_of(batch: Batch, cycle: int, number: int, slot: str, version: str | Non
 
 
 def add_tables(batch: Batch, cycle: int, number: int, file: FoundFile, version: str, content: Content) -> None:
-    """Add the rows of a file that was read whole to the table of its slot; of a database and a document to its tables."""
+    """Add the rows of a file that was read whole to the table of its slot; of a database and a document to its tables.
+
+    Raises `Unreadable` for a value that is too long.
+    """
     shapes = {shape.inner: shape for shape in shapes_of(file.slot.name) if version in shape.versions}
     if file.slot.format in DOCUMENTS:
-        for inner, table in document_rows(content.document, version) if shapes else ():
-            SlotRows(batch, cycle, number, shapes[inner], version).add(table)
+        into = {inner: SlotRows(batch, cycle, number, shape, version) for inner, shape in shapes.items()}
+        try:
+            for inner, table in document_rows(content.document, version) if into else ():
+                into[inner].add(table)
+        except Unreadable:
+            for one in into.values():
+                one.undo()
+            raise
         return
     for inner, shape in shapes.items():
         if (rows := content.tables.get(inner) if inner else content.table) is not None:

@@ -138,7 +138,11 @@ def _attempts(file: _File) -> Iterator[_Attempt]:
         if content is not None:
             if version is not None:
                 # A file that violates its schema is not in any table: columns may be missing, or not be numbers.
-                add_tables(file.tables, file.cycle, file.number, file.found, version, content)
+                try:
+                    add_tables(file.tables, file.cycle, file.number, file.found, version, content)
+                except Unreadable as error:
+                    yield version, None, [file.unreadable(error)]
+                    return
             if content.table is not None and file.found.slot.format == TRACE:
                 # Its rows are in the tables.
                 path, height = content.table.path, content.table.height

@@ -11,6 +11,9 @@ create macro within(total) as if(total is null, null, greatest(least(total, 9223
 -- A time whose sum with another is within 64 bits.
 create macro bounded(time) as if(time is null, null, greatest(least(time, 4000000000000000000), -4000000000000000000));
 
+-- A list as a message shows it.
+create macro shown(list) as if(len(list) > 80, list[:80] || '…', coalesce(list, 'nothing'));
+
 -- Numbers as a message has them, of many the first ones.
 create macro some_of(numbers) as
   array_to_string(numbers[:8], ', ') || if(len(numbers) > 8, ' and ' || (len(numbers) - 8) || ' more', '');

@@ -192,6 +192,31 @@ def keys_of_which_the_last_is_repeated(place: Path, part: float) -> None:
 
 
 @case
+def a_json_list_of_20_mb(place: Path, part: float) -> None:
+    generate("minddata", seed=1).write(place)
+    summary = next(place.rglob("minddata_pipeline_summary_*.json"))
+    document = json.loads(summary.read_text())
+    document["cpu_analysis_details"] = ["a few words"] * int(1_400_000 * part)
+    summary.write_text(json.dumps(document))
+
+
+@case
+def keys_around_the_events(place: Path, part: float) -> None:
+    _around(place, {f"key {number}": "some text" * 400 for number in range(int(5_000 * part))})
+
+
+@case
+def events_within_keys(place: Path, part: float) -> None:
+    _around(place, {f"key {number}": {"traceEvents": []} for number in range(int(40_000 * part))})
+
+
+def _around(place: Path, document: dict[str, object]) -> None:
+    generate("pt-torch", seed=1).write(place)
+    trace = next(place.rglob("*.pt.trace.json"))
+    trace.write_text(json.dumps(document | json.loads(trace.read_text())))
+
+
+@case
 def a_json_string_of_100_mb(place: Path, part: float) -> None:
     _info(place, f'{{"config": "{"x" * int(100 * MB * part)}"}}')
 
@@ -401,10 +426,11 @@ def _stacks(place: Path, size: int) -> None:
 
 def _repeated(place: Path, name: str, rows: int) -> None:
     """Write the rows of a right table again and again: so many, at times that were there before."""
-    _repeat(_text_output(place) / "ASCEND_PROFILER_OUTPUT" / name, rows)
+    repeat(_text_output(place) / "ASCEND_PROFILER_OUTPUT" / name, rows)
 
 
-def _repeat(table: Path, rows: int) -> None:
+def repeat(table: Path, rows: int) -> None:
+    """Write the rows of a table again and again: so many."""
     header, *lines = table.read_text().splitlines()
     body = "\n".join(lines) + "\n"
     with table.open("w") as file:
@@ -414,9 +440,34 @@ def _repeat(table: Path, rows: int) -> None:
 
 
 @case
+def executions_of_the_host(place: Path, part: float) -> None:
+    generate("ms-2.5+cpu", seed=1).write(place)
+    repeat(next(place.rglob("cpu_op_execute_timestamp_*.txt")), int(200_000 * part))
+
+
+@case
+def steps_of_a_thousand_ranks(place: Path, part: float) -> None:
+    """Each stage is as slow as its slowest rank; one step says otherwise."""
+    generate("cluster", seed=1).write(place)
+    table = next(place.rglob("cluster_step_trace_time.csv"))
+    header = table.read_text().splitlines()[0]
+    zeros = [0.0] * (len(header.split(",")) - 4)
+    ranks, steps = 1024, int(200 * part)
+    with table.open("w") as file:
+        print(header, file=file)
+        for step in range(steps):
+            for rank in range(ranks):
+                print(step, "rank", rank, float(rank), *zeros, sep=",", file=file)
+            for first in range(0, ranks, 128):
+                members = range(first, first + 128)
+                slowest = float(members[-1]) + (step == steps - 1)
+                print(step, "stage", f'"{tuple(members)}"', slowest, *zeros, sep=",", file=file)
+
+
+@case
 def a_million_rows_of_output_timeline_data(place: Path, part: float) -> None:
     generate("ms-1.x", seed=1).write(place)
-    _repeat(next(place.rglob("output_timeline_data_*.txt")), int(10**6 * part))
+    repeat(next(place.rglob("output_timeline_data_*.txt")), int(10**6 * part))
 
 
 @case

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.testing import generate
+from perfguard.testing import LAYOUTS, generate
 from tests.benchmarks import hostile
 from tests.cli import RECORDINGS, TORCH
 
@@ -334,6 +335,9 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "one key many times": (1, 3, "an object has the key 'a' twice"),
     "keys of which the last is repeated": (1, 3, "an object has the key 'z' twice"),
     "a json string of 100 mb": (1, 3, "$.config: 'xxx"),
+    "a json list of 20 mb": (1, 3, "more than the 2097152 that are read"),
+    "keys around the events": (1, 0, "PASSED"),
+    "events within keys": (1, 0, "PASSED"),
     "json objects in an array": (1, 3, "more than the 4000000 that are read"),
     "a drawing that begins with blanks": (1, 3, "does not begin with a digraph"),
     "quotes of which none is closed": (1, 3, "part of it is missing"),
@@ -373,6 +377,8 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "a hundred thousand steps": (1, 3, "C103"),
     "operators nested in each other": (1, 3, "no process_name names process 1"),
     "operators at one timestamp": (1, 3, "no process_name names process 1"),
+    "executions of the host": (1, 3, "a line above has executions of it, too"),
+    "steps of a thousand ranks": (1, 3, "the largest of its ranks is 1023 us"),
     "a million rows of output timeline data": (0.3, 3, "it begins at"),
     "two million rows of l2 cache": (1, 0, "PASSED"),
     "two million rows of soc pmu": (1, 0, "PASSED"),
@@ -443,6 +449,20 @@ def test_the_cost_grows_as_the_input(tmp_path, name, part):
         cpu_s.append(hostile.check(place, seconds=60, peak_kib=512 * 1024).cpu_s)
     # What every command costs is in both.
     assert cpu_s[1] < 6 * cpu_s[0]
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_each_table_may_have_many_rows(tmp_path, layout):
+    """A query that takes the square of its rows is stopped after so many CPU seconds."""
+    right = Path(generate(layout, seed=1).write(tmp_path / "right"))
+    tables = (path for path in right.rglob("*") if path.suffix in (".csv", ".txt"))
+    for table in {re.sub(r"\d+", "", path.name): path.relative_to(right) for path in tables}.values():
+        if (right / table).read_text().count("\n") > 1:
+            place = shutil.copytree(right, tmp_path / "large")
+            hostile.repeat(place / table, 200_000)
+            cost = hostile.check(place, seconds=CPU_S, peak_kib=512 * 1024)
+            assert cost.status in (0, 3), f"{table}: {cost.text[-2000:]}"
+            shutil.rmtree(place)
 
 
 @pytest.mark.parametrize("name", ["a million values in one record", "a million values of one tag"])

@@ -30,6 +30,8 @@ _TAIL_BYTES = 4 * 1024
 _USUAL_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|args)"\s*:)')
 _ANY_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"[^"\\]*"\s*:)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+#: Brackets and strings; a string that is the key of an array has its bracket, one that the text cuts off ends with it.
+_TOKEN = re.compile(rb'[][{}]|"(?:[^"\\]|\\.)*+(?:"(?:\s*:\s*\[)?|\\?\Z)', re.DOTALL)
 
 
 class CutShort(Exception):
@@ -253,15 +255,10 @@ class Chunks:
                 raise malformed(
                     "it is not a JSON trace", text[:_TAIL_BYTES], msgspec.DecodeError("no array, no object")
                 )
-            for match in _EVENTS.finditer(text):
-                try:
-                    found = msgspec.json.decode(text[: match.end()] + b"]}", type=dict[str, msgspec.Raw])
-                except (msgspec.DecodeError, RecursionError):
-                    continue
-                if bytes(found.get("traceEvents", b"")) == b"[]":
-                    self._header = text[: match.end()]
-                    self._keep_from(1 + match.end())
-                    return
+            if end := _end_of_header(text):
+                self._header = text[:end]
+                self._keep_from(1 + end)
+                return
             if self._at_end or len(text) >= MAX_EVENT_BYTES:
                 self._refuse_document(text)
             self._enlarge()
@@ -422,3 +419,19 @@ class Chunks:
             f"it is not a JSON trace: the file is cut off, it ends in the middle of an event at byte "
             f"{self._offset + len(rest)}, after {end!r}"
         )
+
+
+def _end_of_header(text: bytes) -> int | None:
+    """Return where the events of the outermost object begin, None if they do not."""
+    depth = 0
+    for match in _TOKEN.finditer(text) if _EVENTS.search(text) else ():
+        token = match[0]
+        if depth == 1 and _EVENTS.fullmatch(token):
+            try:
+                msgspec.json.decode(text[: match.end()] + b"]}", type=dict[str, msgspec.Raw])
+            except (msgspec.DecodeError, RecursionError):
+                return None
+            return match.end()
+        depth += token[-1:] in b"[{"
+        depth -= token in b"]}"
+    return None

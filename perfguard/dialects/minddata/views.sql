@@ -93,9 +93,6 @@ with recursive reached(cycle, op_id, depth) as (
   select cycle, child, min(depth) + 1 from reached join pipeline_children using (cycle, op_id) where depth < 256 group by cycle, child)
 select distinct cycle, op_id from reached;
 
--- A list as a message shows it.
-create macro shown(list) as if(len(list) > 80, list[:80] || '…', coalesce(list, 'nothing'));
-
 -- The values of a list as texts, those of numbers alike however they are written.
 create macro numbers_as_such(list) as
   list_transform(list::json::varchar[], lambda one: coalesce(try_cast(one as double)::varchar, one));

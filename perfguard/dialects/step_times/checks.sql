@@ -64,14 +64,14 @@ where place = '{table}' and (busy_ns - span_ns > 500 or (is_alone and busy_ns - 
 -- about: The ranks of a stage, which `Index` lists, have rows of their own in the same step.
 -- source: real output; msprof-analyze: cluster_analyse
 -- message: stage {index} of step {step} has ranks without a row of their own: {lost}
-select cycle, row, index, step, lost from lost_members where place = '{table}'
+select cycle, row, shown(index) as index, step, shown(lost) as lost from lost_members where place = '{table}'
 
 -- check: a_stage_is_its_slowest_rank
 -- each: table = cluster_step_trace_time; db_cluster_step_trace_time
 -- about: Every time in a row of a stage is the largest of its ranks in the same step.
 -- tolerance: 1 ns
 -- message: stage {index}: {column} is {own_us:.9g} us, the largest of its ranks is {largest_us:.9g} us
-select cycle, row, index, part[:-4] as column, own_ns / 1000 as own_us, largest_ns / 1000 as largest_us from stage_times
+select cycle, row, shown(index) as index, part[:-4] as column, own_ns / 1000 as own_us, largest_ns / 1000 as largest_us from stage_times
 where place = '{table}' and abs(own_ns - largest_ns) > 1
 
 -- check: every_step_has_one_row
