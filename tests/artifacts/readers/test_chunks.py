@@ -55,7 +55,9 @@ def broken(path: Path) -> tuple[list[Any], str]:
 #: Texts that look like what is searched for: the ends of objects, the beginnings of events.
 hostile = st.one_of(
     st.text(max_size=8),
-    st.sampled_from(['},{"name":', '}, {"ph":"X"', "]}", '"traceEvents":[', "\\", '\\"', "}]", "[{", "\u2028", "é😀"]),
+    st.sampled_from(
+        ["traceEvents", '},{"name":', '}, {"ph":"X"', "]}", '"traceEvents":[', "\\", '\\"', "}]", "[{", "\u2028", "é😀"]
+    ),
 )
 values = st.recursive(
     st.one_of(st.integers(), st.booleans(), st.none(), hostile),
@@ -137,6 +139,7 @@ def test_a_trace_that_is_cut_off_says_at_which_byte_and_keeps_what_came_before(t
         ('[{"ph": "X"} {"ph": "X"}]', "at byte"),
         ('[{"ph": "X"},]', "at byte"),
         ('{"traceEvents": [{"ph": "X"}], "a": 1, "a": 2}', "twice"),
+        ('{"traceEvents": [{"ph": "X"}], ' + "".join(f'"{n}": 1, ' for n in range(100)) + '"99": 2}', "twice"),
         ('{"traceEvents": [{"ph": "X"}], "more":', "around its events"),
     ],
 )
