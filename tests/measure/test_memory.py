@@ -69,7 +69,7 @@ def tables():
     with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts()) as found:
         found.filled.add("steps")
         yield found
-        found._database.quick.execute("drop table level_events")
+        found.drop()
 
 
 EVENTS = st.lists(
