@@ -451,6 +451,7 @@ def test_the_cost_grows_as_the_input(tmp_path, name, part):
     assert cpu_s[1] < 6 * cpu_s[0]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_each_table_may_have_many_rows(tmp_path, layout):
     """A query that takes the square of its rows is stopped after so many CPU seconds."""
