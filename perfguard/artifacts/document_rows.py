@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from perfguard.artifacts.schema import RowSchema
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.table import MAX_TEXT, Cells, Table, Unreadable
 from perfguard.documents import schema
 
 _ROWS, _TABLES = "x-rows", "x-tables"
@@ -29,8 +29,6 @@ _PARENT = "parent"
 _NUMBERS = "numbers"
 #: The number of rows that become columns together.
 _BLOCK_ROWS = 4_096
-#: The largest number of characters of one value: a query keeps several copies of it in memory.
-MAX_TEXT = 2 * 1024**2
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 #: The schema that allows any value; a single object, because parts are compared by identity.
 _ANYTHING: Mapping[str, Any] = {}

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+#: The largest number of characters of one text in a document or a database: a query keeps several copies of it in memory.
+MAX_TEXT = 2 * 1024**2
+
 
 class Unreadable(Exception):
     """A file cannot be read further than `place`; it becomes finding S101 and never reaches a user."""

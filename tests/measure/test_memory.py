@@ -69,6 +69,7 @@ def tables():
     with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts()) as found:
         found.filled.add("steps")
         yield found
+        # Its table of levels is for these tests alone.
         found.drop()
 
 

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from perfguard.artifacts.readers import MAX_BYTES, Content, read_start
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.table import MAX_TEXT, Cells, Table, Unreadable
 
 if TYPE_CHECKING:
     import polars as pl
 
 #: The largest number of cells in all tables: as texts they take 30 bytes each, and joining them takes half as much.
 MAX_CELLS = 6_000_000
-#: The largest number of characters of one text, and of all: a column's default is in the file once, but in every row.
-MAX_TEXT = 2 * 1024**2
+#: The largest number of characters of all texts: a column's default is in the file once, but in every row.
 MAX_TEXTS = 48 * 1024**2
 
 #: The limit on instructions of SQLite's virtual machine: a number, and more for every byte of the file. Reading a row takes a

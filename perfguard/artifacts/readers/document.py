@@ -15,7 +15,7 @@ from perfguard.artifacts.table import Unreadable
 
 #: Larger documents and traces are not searched for repeated keys: the search makes every object a Python object.
 MAX_SEARCHED_BYTES = 64 * 1024**2
-#: The keys of an object with more than so many are compared, not counted in the text.
+#: The keys of an object with more than so many are not counted in the text: each count reads all of it.
 _COUNTED_KEYS = 64
 #: The number of bytes that are quoted before and after an error in JSON.
 _AROUND = 40
@@ -108,9 +108,11 @@ def refuse_repeated_keys(raw: bytes, decoded: Mapping[str, Any] | None = None) -
 
     Given the `decoded` outermost object, only its own keys are checked.
     """
-    # Each count reads the whole text.
-    is_counted = decoded is not None and len(decoded) <= _COUNTED_KEYS
-    if is_counted and not any(raw.count(json.dumps(key).encode()) > 1 for key in decoded or ()):
+    if (
+        decoded is not None
+        and len(decoded) <= _COUNTED_KEYS
+        and not any(raw.count(json.dumps(key).encode()) > 1 for key in decoded)
+    ):
         return
     if len(raw) <= MAX_SEARCHED_BYTES:
         json.loads(raw, object_pairs_hook=_unique if decoded is None else _unique_among(frozenset(decoded)))
