@@ -61,7 +61,8 @@ def columns_of(name: str) -> dict[str, dict]:
     return dict(row_schema(found).get("properties", {})) if is_table(found) else {}
 
 
-COLUMNS = [(name_of(path), column) for path in ARTIFACTS for column in columns_of(name_of(path))]
+#: The schemas of the columns of all tables, by table and column.
+COLUMNS = {(name_of(path), column): part for path in ARTIFACTS for column, part in columns_of(name_of(path)).items()}
 
 
 def test_every_file_in_schemas_is_a_schema_or_a_layout():
@@ -69,99 +70,100 @@ def test_every_file_in_schemas_is_a_schema_or_a_layout():
     assert schemas_directory() == TOP / "schemas"
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_a_schema_keeps_the_meta_schema(path):
-    Draft202012Validator.check_schema(load(path))
+def test_every_schema_keeps_the_meta_schema():
+    meta = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    assert [path.name for path in SCHEMAS if not meta.is_valid(load(path))] == []
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_a_schema_names_itself_its_version_and_its_source(path):
-    found = load(path)
-    assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert found["$id"].endswith("/" + path.relative_to(TOP).as_posix())
-    assert found["title"]
-    assert re.search(r"MindSpore|torch|perfguard's own; format \d+ since", found["$comment"])
+def test_every_schema_names_itself_its_version_and_its_source():
+    for path in SCHEMAS:
+        found = load(path)
+        assert found["$schema"] == "https://json-schema.org/draft/2020-12/schema", path
+        assert found["$id"].endswith("/" + path.relative_to(TOP).as_posix()), path
+        assert found["title"], path
+        assert re.search(r"MindSpore|torch|perfguard's own; format \d+ since", found["$comment"]), path
 
 
 def test_the_names_of_schemas_differ():
     assert len(schema_names()) == len(set(schema_names())) == len(SCHEMAS)
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_every_reference_leads_somewhere(path):
-    found = load(path)
-    for part in parts(found):
-        if isinstance(target := part.get("$ref"), str):
-            place = found
-            for key in target.removeprefix("#/").split("/"):
-                place = place[key]
+def test_every_reference_leads_somewhere():
+    for path in SCHEMAS:
+        found = load(path)
+        for part in parts(found):
+            if isinstance(target := part.get("$ref"), str):
+                place = found
+                for key in target.removeprefix("#/").split("/"):
+                    assert key in place, (path, target)
+                    place = place[key]
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_what_is_required_is_described(path):
-    for part in parts(load(path)):
-        if isinstance(part.get("required"), list) and isinstance(part.get("properties"), dict) and "if" not in part:
-            open_part = part.get("additionalProperties") is not False
-            assert open_part or set(part["required"]) <= set(part["properties"])
+def test_what_is_required_is_described():
+    for path in SCHEMAS:
+        for part in parts(load(path)):
+            if isinstance(part.get("required"), list) and isinstance(part.get("properties"), dict) and "if" not in part:
+                open_part = part.get("additionalProperties") is not False
+                assert open_part or set(part["required"]) <= set(part["properties"]), path
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_no_key_is_written_twice(path):
+def test_no_key_is_written_twice():
     def pairs(found):
         names = [name for name, _ in found]
-        assert len(names) == len(set(names))
+        assert len(names) == len(set(names)), names
         return dict(found)
 
-    json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
+    for path in SCHEMAS:
+        json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=pairs)
 
 
 # -- columns -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, column", COLUMNS)
-def test_a_column_has_a_type_and_a_meaning(name, column):
-    part = columns_of(name)[column]
-    assert {"type", "const", "enum"} & part.keys()
-    assert part.get("description", "").strip()
+def test_every_column_has_a_type_and_a_meaning():
+    assert [which for which, part in COLUMNS.items() if not {"type", "const", "enum"} & part.keys()] == []
+    assert [which for which, part in COLUMNS.items() if not part.get("description", "").strip()] == []
 
 
 #: Numbers that name something and measure nothing.
 IDENTIFIERS = re.compile(r"^(pid|tid|thread|Step|Index|Metric|.*(_id|Id|ID|_pid|_index| id)|id)$")
 
 
-@pytest.mark.parametrize("name, column", COLUMNS)
-def test_a_measured_number_has_a_unit(name, column):
-    part = columns_of(name)[column]
-    types = part.get("type", ())
-    numeric = {types} if isinstance(types, str) else set(types)
-    if numeric & {"number", "integer"} and not IDENTIFIERS.match(column):
-        assert part["x-unit"]
+def test_every_measured_number_has_a_unit():
+    def is_numeric(part):
+        types = part.get("type", ())
+        return bool(({types} if isinstance(types, str) else set(types)) & {"number", "integer"})
+
+    measured = {
+        (name, column): part
+        for (name, column), part in COLUMNS.items()
+        if is_numeric(part) and not IDENTIFIERS.match(column)
+    }
+    assert measured
+    assert [which for which, part in measured.items() if not part.get("x-unit")] == []
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_units_are_known_ones(path):
-    units = {part["x-unit"] for part in parts(load(path)) if "x-unit" in part}
+def test_units_are_known_ones():
+    units = {part["x-unit"] for path in SCHEMAS for part in parts(load(path)) if "x-unit" in part}
     assert units <= {
         *("1", "ns", "us", "10ns", "ms", "s", "byte", "KB", "MB", "GB", "GB/s", "MB/s", "byte/s", "1/s", "MHz"),
         *("percent", "fraction", "FLOP", "MFLOP", "GFLOP/s", "cycle", "address"),
     }
 
 
-@pytest.mark.parametrize("name, column", COLUMNS)
-def test_a_unit_in_a_columns_name_is_its_unit(name, column):
-    named = {"(ns)": "ns", "(us)": "us", "(ms)": "ms", "(Byte)": "byte"}
-    for ending, unit in named.items():
-        if column.endswith(ending):
-            assert columns_of(name)[column]["x-unit"] == unit
+@pytest.mark.parametrize(("ending", "unit"), [("(ns)", "ns"), ("(us)", "us"), ("(ms)", "ms"), ("(Byte)", "byte")])
+def test_a_unit_in_a_columns_name_is_its_unit(ending, unit):
+    named = {which: part.get("x-unit") for which, part in COLUMNS.items() if which[1].endswith(ending)}
+    assert named == dict.fromkeys(named, unit)
 
 
-@pytest.mark.parametrize("path", SCHEMAS, ids=name_of)
-def test_bounds_are_in_order_and_patterns_can_be_compiled(path):
-    for part in parts(load(path)):
-        if isinstance(part.get("minimum"), (int, float)) and isinstance(part.get("maximum"), (int, float)):
-            assert part["minimum"] < part["maximum"]
-        if isinstance(part.get("pattern"), str):
-            re.compile(part["pattern"])
+def test_bounds_are_in_order_and_patterns_can_be_compiled():
+    for path in SCHEMAS:
+        for part in parts(load(path)):
+            if isinstance(part.get("minimum"), (int, float)) and isinstance(part.get("maximum"), (int, float)):
+                assert part["minimum"] < part["maximum"], path
+            if isinstance(part.get("pattern"), str):
+                re.compile(part["pattern"])
 
 
 # -- layouts -------------------------------------------------------------------------------------------------------------
@@ -203,16 +205,15 @@ def test_every_condition_a_slot_needs_can_be_known(layout):
 SLOTS = [(layout.id, slot) for layout in layouts() for slot in layout.slots]
 
 
-@pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
-def test_a_slot_names_a_format_a_schema_and_a_code_that_exist(slot):
-    assert slot.format in {*READERS, *FORMATS, OPAQUE}
-    assert set(slot.schemas) <= {name_of(path) for path in ARTIFACTS}
-    assert Code[slot.missing].family in "AC"
+def test_a_slot_names_a_format_and_a_code_that_exist():
+    for layout, slot in SLOTS:
+        assert slot.format in {*READERS, *FORMATS, OPAQUE}, (layout, slot.name)
+        assert Code[slot.missing].family in "AC", (layout, slot.name)
 
 
-@pytest.mark.parametrize("slot", [slot for _, slot in SLOTS], ids=[f"{layout} {slot.name}" for layout, slot in SLOTS])
-def test_only_formats_without_structure_go_without_a_schema(slot):
-    assert slot.schemas or slot.format in ("log", "ir", "dot", OPAQUE)
+def test_only_formats_without_structure_go_without_a_schema():
+    without = {slot.format for _, slot in SLOTS if not slot.schemas}
+    assert without <= {"log", "ir", "dot", OPAQUE}
 
 
 @pytest.mark.parametrize("layout", layouts(), ids=lambda layout: layout.id)
@@ -220,14 +221,12 @@ def test_the_slots_of_a_layout_differ_in_path(layout):
     assert len({slot.path for slot in layout.slots}) == len(layout.slots)
 
 
-@pytest.mark.parametrize("path", ARTIFACTS, ids=name_of)
-def test_an_artifacts_schema_is_used_by_a_slot(path):
-    assert name_of(path) in {name for _, slot in SLOTS for name in slot.schemas}
+def test_the_schemas_of_artifacts_are_those_of_the_slots():
+    assert {name for _, slot in SLOTS for name in slot.schemas} == {name_of(path) for path in ARTIFACTS}
 
 
-@pytest.mark.parametrize("format_", [*READERS, *FORMATS])
-def test_a_format_is_used_by_a_slot(format_):
-    assert format_ in {slot.format for _, slot in SLOTS}
+def test_every_format_is_used_by_a_slot():
+    assert {*READERS, *FORMATS} <= {slot.format for _, slot in SLOTS}
 
 
 def test_every_invariant_and_every_source_of_executions_speaks_of_known_slots_and_layouts():
