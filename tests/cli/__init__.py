@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace as replaced
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
@@ -15,6 +17,7 @@ from perfguard.capture.replay import replay
 from perfguard.gate import examine
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Verdict
 from perfguard.reports import RunReport
 from perfguard.reports.document import report_json
 from perfguard.stores.directory import BaselineDirectory
@@ -53,9 +56,21 @@ def copied(source: Path, target: Path, *, replace: tuple[str, str] | None = None
     return target
 
 
+@cache
+def _examined_once(recording: Path) -> Verdict:
+    return examine(replay(recording), workload="", policy=Policy())
+
+
+def examined(recording: Path, workload: str) -> Verdict:
+    """Examine a recording; those of this repository, which nobody changes, only once."""
+    if RECORDINGS in recording.parents:
+        return replaced(_examined_once(recording), workload=workload)
+    return examine(replay(recording), workload=workload, policy=Policy())
+
+
 def report_file(path: Path, **recordings: Path) -> Path:
     """Write the report of a run that measured these recordings, by the name of their workload."""
-    verdicts = [examine(replay(place), workload=name, policy=Policy()) for name, place in recordings.items()]
+    verdicts = [examined(place, name) for name, place in recordings.items()]
     path.write_text(report_json(RunReport(verdicts=tuple(verdicts))), encoding="utf-8")
     return path
 
@@ -64,7 +79,7 @@ def stored(directory: Path, *workloads: str, recording: Path = TORCH, **facts: o
     """Store what a recording measured as the baseline of every workload."""
     store = BaselineDirectory(directory)
     for workload in workloads:
-        verdict = examine(replay(recording), workload=workload, policy=Policy())
+        verdict = examined(recording, workload)
         store.save(
             Baseline(
                 workload=workload,

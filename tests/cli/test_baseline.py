@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +16,7 @@ from perfguard.stores import directory
 from perfguard.stores.calibration import Calibration, read_calibration, write_calibration
 from perfguard.stores.directory import BaselineDirectory
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run, stored
-from tests.programs import run_program
 
-SCRIPT = Path(sys.executable).with_name("perfguard")
 MLP = "tests/test_nets.py::test_mlp"
 CNN = "tests/test_nets.py::test_cnn[graph]"
 
@@ -47,48 +42,36 @@ def two(project):
 
 @pytest.fixture
 def replayed(project):
-    """A test that judges a recording of this project."""
-    shutil.copytree(TORCH, project / "recording")
-    (project / "test_replay.py").write_text(
-        'def test_replayed(perfguard):\n    perfguard.replay("recording")\n\n\ndef test_red():\n    assert 0\n'
-    )
+    """A project with a test for each way a recording may differ from its baseline, and one that fails by itself."""
+    tests = ["from pathlib import Path", "def test_red():\n    assert 0"]
+    for name in ("fresh", "kept", "other", "invalid", "worse", "better"):
+        tests.append(f"def test_{name}(perfguard):\n    perfguard.replay(Path(__file__).parent / {name!r})")
+        copied(TORCH, project / name, replace=('"aten::addmm"', '"aten::baddbmm"') if name == "other" else None)
+    (project / "test_a.py").write_text("\n\n\n".join(tests))
+    next((project / "invalid" / "profiler").glob("*.json")).write_text("[]")
+    stored(project / "baselines", *(of(name) for name in ("kept", "other", "invalid", "worse", "better")))
+    bent(project, of("worse"), "operator_calls", "aten::addmm", 0)
+    bent(project, of("better"), "peak_memory_bytes", "cpu", 10**9)
     return project
 
 
-def refresh(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_program(SCRIPT, "baseline", "refresh", *arguments)
+def of(name: str) -> str:
+    return f"test_a.py::test_{name}"
+
+
+@pytest.fixture
+def refresh(capfd):
+    """Return a function that refreshes baselines: pytest is a process of its own. It returns the exit code and what is said."""
+
+    def refresh(*arguments: str) -> tuple[int, str]:
+        found = run("baseline", "refresh", *arguments)
+        return found.exit_code, capfd.readouterr().out
+
+    return refresh
 
 
 def baseline_files(project: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")}
-
-
-@pytest.mark.slow
-def test_refresh_creates_a_baseline_then_keeps_it(replayed):
-    first = refresh("--reason", "the first one", "-k", "replayed", "-p", "no:randomly")
-    assert first.returncode == 0, first.stdout
-    assert "baselines: 1 created, 0 updated, 0 kept, 0 unused" in first.stdout
-    assert "created: test_replay.py::test_replayed" in first.stdout
-    written = baseline_files(replayed)
-    document = json.loads(written["test_replay--test_replayed.json"])
-    assert (document["workload"], document["reason"]) == ("test_replay.py::test_replayed", "the first one")
-
-    second = refresh("-k", "replayed", "--reason=another")
-    assert second.returncode == 0
-    assert "baselines: 0 created, 0 updated, 1 kept, 0 unused" in second.stdout
-    assert baseline_files(replayed) == written
-
-
-@pytest.mark.slow
-def test_refresh_shows_before_and_after_of_what_it_updates(replayed):
-    stored(replayed / "baselines", "test_replay.py::test_replayed")
-    shutil.rmtree(replayed / "recording")
-    copied(TORCH, replayed / "recording", replace=('"aten::addmm"', '"aten::baddbmm"'))
-    found = refresh("test_replay.py::test_replayed")
-    assert found.returncode == 0, found.stdout
-    assert "updated: test_replay.py::test_replayed" in found.stdout
-    assert "  changed: operator_calls[aten::addmm] is gone: 2 calls/step" in found.stdout.splitlines()
-    assert "  changed: operator_calls[aten::baddbmm] is new: 2 calls/step" in found.stdout.splitlines()
 
 
 def bent(project: Path, workload: str, metric: str, subject: str, value: float) -> None:
@@ -102,38 +85,47 @@ def bent(project: Path, workload: str, metric: str, subject: str, value: float) 
 
 
 @pytest.mark.slow
-def test_refresh_accepts_what_is_worse_with_a_reason_only(replayed):
-    workload = "test_replay.py::test_replayed"
-    stored(replayed / "baselines", workload)
-    bent(replayed, workload, "operator_calls", "aten::addmm", 0)
+def test_refresh_creates_keeps_and_shows_before_and_after_of_what_it_updates(replayed, refresh):
     before = baseline_files(replayed)
-    found = refresh(workload)
-    assert found.returncode == 1
-    assert f"refused: {workload}" in found.stdout
-    assert "  worse: operator_calls[aten::addmm] 0 → 2 calls/step" in found.stdout.splitlines()
-    assert baseline_files(replayed) == before
-
-    found = refresh(workload, "--reason", "two layers now")
-    assert found.returncode == 0
-    assert f"updated: {workload}" in found.stdout
-    assert "  worse: operator_calls[aten::addmm] 0 → 2 calls/step" in found.stdout.splitlines()
-    assert json.loads(baseline_files(replayed)["test_replay--test_replayed.json"])["reason"] == "two layers now"
+    status, said = refresh("--reason", "the first one", "-k", "fresh or kept or other")
+    assert status == 0, said
+    assert "baselines: 1 created, 1 updated, 1 kept" in said
+    assert f"created: {of('fresh')}" in said
+    assert f"updated: {of('other')}" in said
+    assert "  changed: operator_calls[aten::addmm] is gone: 2 calls/step" in said.splitlines()
+    assert "  changed: operator_calls[aten::baddbmm] is new: 2 calls/step" in said.splitlines()
+    after = baseline_files(replayed)
+    document = json.loads(after.pop("test_a--test_fresh.json"))
+    assert (document["workload"], document["reason"]) == (of("fresh"), "the first one")
+    assert {name for name in before if after[name] != before[name]} == {"test_a--test_other.json"}
 
 
 @pytest.mark.slow
-def test_the_ratchet_stores_what_improved_and_fails_what_is_worse(replayed):
-    workload = "test_replay.py::test_replayed"
-    stored(replayed / "baselines", workload)
-    bent(replayed, workload, "peak_memory_bytes", "cpu", 10**9)
-    found = refresh("--ratchet", workload)
-    assert found.returncode == 0, found.stdout
-    assert "better: peak_memory_bytes[cpu] 1000000000 → " in found.stdout
-    bent(replayed, workload, "peak_memory_bytes", "cpu", 1)
+def test_refresh_refuses_what_is_invalid_and_what_is_worse_without_a_reason(replayed, refresh):
     before = baseline_files(replayed)
-    found = refresh("--ratchet", workload)
-    assert found.returncode == 1
-    assert "R102 peak_memory_bytes[cpu] 1 → " in found.stdout
+    status, said = refresh("-k", "invalid or worse")
+    assert status == 3, said
+    assert f"refused: {of('invalid')}" in said
+    assert f"refused: {of('worse')}" in said
+    assert "  worse: operator_calls[aten::addmm] 0 → 2 calls/step" in said.splitlines()
     assert baseline_files(replayed) == before
+
+    status, said = refresh(of("worse"), "--reason", "two layers now")
+    assert status == 0, said
+    assert f"updated: {of('worse')}" in said
+    assert "  worse: operator_calls[aten::addmm] 0 → 2 calls/step" in said.splitlines()
+    assert json.loads(baseline_files(replayed)["test_a--test_worse.json"])["reason"] == "two layers now"
+
+
+@pytest.mark.slow
+def test_the_ratchet_stores_what_improved_and_fails_what_is_worse(replayed, refresh):
+    before = baseline_files(replayed)
+    status, said = refresh("--ratchet", "-k", "better or worse")
+    assert status == 1, said
+    assert "better: peak_memory_bytes[cpu] 1000000000 → " in said
+    assert "R102 operator_calls[aten::addmm] 0 → 2" in said
+    after = baseline_files(replayed)
+    assert {name for name in before if after[name] != before[name]} == {"test_a--test_better.json"}
 
 
 def test_new_only_and_ratchet_contradict_each_other():
@@ -143,34 +135,21 @@ def test_new_only_and_ratchet_contradict_each_other():
 
 
 @pytest.mark.slow
-def test_new_only_judges_what_is_there(replayed):
-    stored(replayed / "baselines", "test_replay.py::test_replayed")
-    bent(replayed, "test_replay.py::test_replayed", "operator_calls", "aten::addmm", 0)
+def test_new_only_judges_what_is_there(replayed, refresh):
     before = baseline_files(replayed)
-    found = refresh("--new-only", "test_replay.py::test_replayed")
-    assert found.returncode == 1
-    assert "R102 operator_calls[aten::addmm]" in found.stdout
-    assert baseline_files(replayed) == before
-
-
-@pytest.mark.slow
-def test_refresh_refuses_an_invalid_capture(replayed):
-    stored(replayed / "baselines", "test_replay.py::test_replayed")
-    before = baseline_files(replayed)
-    next((replayed / "recording" / "profiler").glob("*.json")).write_text("[]")
-    found = refresh("test_replay.py::test_replayed")
-    assert found.returncode in (1, 3)
-    assert "refused: test_replay.py::test_replayed" in found.stdout
+    status, said = refresh("--new-only", of("worse"))
+    assert status == 1
+    assert "R102 operator_calls[aten::addmm]" in said
     assert baseline_files(replayed) == before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments, exit_code",
-    [(("-k", "red"), 1), (("-k", "nothing_is_called_so"), 4), (("--no-such-option",), 2), (("no_such_file.py",), 2)],
+    "arguments, exit_code", [(("-k", "red"), 1), (("-k", "nothing_is_called_so"), 4), (("--no-such-option",), 2)]
 )
-def test_the_exit_code_of_refresh_follows_pytests(replayed, arguments, exit_code):
-    assert refresh(*arguments).returncode == exit_code
+def test_the_exit_code_of_refresh_follows_pytests(project, refresh, arguments, exit_code):
+    (project / "test_red.py").write_text("def test_red():\n    assert 0\n")
+    assert refresh(*arguments)[0] == exit_code
 
 
 @pytest.mark.parametrize(
@@ -218,8 +197,10 @@ def test_show_lists_every_baseline(two):
     ]
 
 
-@pytest.mark.parametrize("commit", ["12345678901234", "0123456789012345", "1234567e890123", "00000e00000012"])
-@pytest.mark.parametrize("reason", ["007", "1e5", "nan", None])
+@pytest.mark.parametrize(
+    ("commit", "reason"),
+    [("12345678901234", "007"), ("0123456789012345", "1e5"), ("1234567e890123", "nan"), ("00000e00000012", None)],
+)
 def test_show_prints_commit_and_reason_as_they_are(project, commit, reason):
     stored(project / "baselines", MLP, commit=commit, reason=reason)
     row = run("baseline", "show").stdout.splitlines()[2].split()

@@ -69,21 +69,21 @@ def test_the_order_of_the_two_decides_what_is_new_and_what_is_gone(renamed):
     assert "R104 operator_calls[aten::addmm]" in found.stdout
 
 
-@pytest.mark.parametrize(
-    "difference, shown",
-    [
-        ({"mode": "compiled"}, "mode: eager → compiled"),
-        ({"device": "cuda"}, "device: cpu → cuda"),
-        ({"threads": 2}, "threads: 1 → 2"),
-        ({"world_size": 8}, "world_size: 1 → 8"),
-        ({"backend": "mindspore"}, "backend: torch → mindspore"),
-    ],
-)
-def test_another_fingerprint_cannot_be_compared(tmp_path, difference, shown):
-    found = run("compare", TORCH, copied(TORCH, tmp_path / "other", **difference))
+def test_another_fingerprint_cannot_be_compared(tmp_path):
+    other = {"mode": "compiled", "device": "cuda", "threads": 2, "world_size": 8, "backend": "mindspore"}
+    found = run("compare", TORCH, copied(TORCH, tmp_path / "other", **other))
     assert found.exit_code == 4
     assert found.stdout.startswith("INCONCLUSIVE ")
-    assert f"B102 the baseline belongs to another fingerprint: {shown}" in found.stdout
+    (told,) = [line for line in found.stdout.splitlines() if "B102" in line]
+    before = {"mode": "eager", "device": "cpu", "threads": 1, "world_size": 1, "backend": "torch"}
+    expected = {f"{name}: {before[name]} → {value}" for name, value in other.items()}
+    assert {*told.removeprefix("  B102 the baseline belongs to another fingerprint: ").split("; ")} == expected
+
+
+def test_one_other_fact_is_enough(tmp_path):
+    found = run("compare", TORCH, copied(TORCH, tmp_path / "other", threads=2))
+    assert found.exit_code == 4
+    assert "B102 the baseline belongs to another fingerprint: threads: 1 → 2" in found.stdout
 
 
 def test_two_recordings_are_compared_under_whatever_names(tmp_path):
@@ -157,11 +157,9 @@ def plain(tmp_path_factory):
     ("base", "current", "shown"),
     [
         ("npu", "cpu", "backend: torch → mindspore; device: npu → cpu"),
-        ("cpu", "npu", "backend: mindspore → torch; device: cpu → npu"),
         ("ascend", "cpu", "device: ascend → cpu"),
         ("npu", "npu x 2", "ranks: 1 → 2"),
         ("npu x 2", "cpu", "backend: torch → mindspore; device: npu → cpu; ranks: 2 → 1"),
-        ("torch", "cpu", "backend: torch → mindspore"),
     ],
 )
 def test_plain_directories_of_another_kind_cannot_be_compared(plain, base, current, shown):
@@ -174,7 +172,7 @@ def test_plain_directories_of_another_kind_cannot_be_compared(plain, base, curre
 
 @pytest.mark.parametrize(
     ("base", "current"),
-    [("cpu", "old cpu"), ("torch", "npu"), ("npu", "npu"), ("npu", "npu db"), ("npu db", "npu"), ("cpu", "cpu")],
+    [("cpu", "old cpu"), ("torch", "npu"), ("npu db", "npu")],
 )
 def test_what_nobody_knows_of_a_plain_directory_compares_with_anything(plain, base, current):
     found = run("compare", plain(base), plain(current))
@@ -186,8 +184,6 @@ def test_what_nobody_knows_of_a_plain_directory_compares_with_anything(plain, ba
     ("recorded", "other", "shown"),
     [
         (TORCH, "cpu", "backend: torch → mindspore"),
-        (TORCH, "npu", "device: cpu → npu"),
-        (GRAPH, "torch", "backend: mindspore → torch"),
         (GRAPH, "ascend", "device: cpu → ascend"),
     ],
 )
@@ -383,12 +379,9 @@ def test_equal_reports_pass(tmp_path):
     "base, current, exit_code, said",
     [
         ({"a": TORCH, "b": GRAPH}, {"a": TORCH}, 1, ["gone: b"]),
-        ({"a": TORCH, "b": GRAPH, "c": REPEAT}, {"a": TORCH, "b": GRAPH}, 1, ["gone: c"]),
         ({"a": TORCH}, {"a": TORCH, "b": GRAPH}, 0, ["new: b"]),
-        ({"a": TORCH, "b": GRAPH}, {"a": TORCH, "b": GRAPH, "c": REPEAT}, 0, ["new: c"]),
         ({"a": TORCH, "b": GRAPH}, {"b": GRAPH, "c": REPEAT}, 1, ["gone: a", "new: c"]),
         ({"a": TORCH, "b": GRAPH}, {"c": TORCH, "d": GRAPH}, 4, ["gone: a", "gone: b", "new: c", "new: d"]),
-        ({"a": TORCH}, {"b": TORCH}, 4, ["gone: a", "new: b"]),
         ({"a": TORCH}, {}, 4, ["gone: a"]),
         ({}, {"a": TORCH}, 4, ["new: a"]),
         ({}, {}, 4, []),
