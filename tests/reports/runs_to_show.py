@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import shutil
@@ -49,6 +50,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@functools.cache
 def measured(workload: str, recording: Path = TORCH) -> Verdict:
     """Return what a recording measured."""
     return examine(replay(recording), workload=workload, policy=POLICY)
@@ -67,6 +69,7 @@ def baseline_of(verdict: Verdict, measurements: tuple[Measurement, ...], **facts
     return replace(found, **facts)
 
 
+@functools.cache
 def passing(workload: str = "tests/test_net.py::test_passes") -> Verdict:
     """Return a verdict that is compared with itself."""
     found = measured(workload)
@@ -74,6 +77,7 @@ def passing(workload: str = "tests/test_net.py::test_passes") -> Verdict:
     return replace(verdict, source="tests/test_net.py:12")
 
 
+@functools.cache
 def failing(workload: str = "tests/test_net.py::test_fails") -> Verdict:
     """Return a verdict whose baseline was twice as quick, with less memory, no calls of aten::addmm and another torch."""
     found = measured(workload)
@@ -118,11 +122,13 @@ def invalid(place: Path, workload: str = "tests/test_net.py::test_invalid") -> V
     return replace(examine(replay(place), workload=workload, policy=POLICY), source="tests/test_net.py:30")
 
 
+@functools.cache
 def without_baseline(workload: str = "tests/test_net.py::test_new") -> Verdict:
     """Return a verdict that nothing could be compared with."""
     return replace(judge(replay(TORCH), None, workload=workload, policy=POLICY), source="tests/test_net.py:40")
 
 
+@functools.cache
 def on_another_machine(workload: str = "tests/test_net.py::test_elsewhere") -> Verdict:
     """Return a verdict whose baseline was measured on another machine."""
     found = measured(workload)
@@ -155,6 +161,7 @@ def replace_all(one: Measurement) -> Measurement:
     return one
 
 
+@functools.cache
 def many_operators(count: int = 10_000) -> Verdict:
     """Return a verdict with so many operators, some of which are called more often."""
     found = measured("tests/test_net.py::test_many")

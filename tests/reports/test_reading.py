@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import perfguard
@@ -148,7 +148,6 @@ def test_what_is_no_report_is_refused_with_the_next_command(tmp_path, read, text
 
 
 @given(st.floats(0, 0.9999))
-@settings(max_examples=40)
 def test_a_truncated_report_is_never_read_as_a_shorter_one(tmp_path_factory, share):
     text = report_json(show.run_of(show.without_baseline()))
     path = written(tmp_path_factory.mktemp("cut"), text[: int(share * (len(text) - 2))])
