@@ -41,7 +41,9 @@ def test_invalid(perfguard):
 def calibrated(tmp_path_factory):
     """A project, and what ten runs of its suite printed."""
     project = tmp_path_factory.mktemp("calibrated")
-    (project / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "-p no:randomly"\n[tool.perfguard]\n')
+    (project / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\naddopts = "-p no:randomly -p no:hypothesispytest -p no:benchmark"\n[tool.perfguard]\n'
+    )
     (project / "test_a.py").write_text(TESTS)
     (project / "empty").mkdir()
     shutil.copytree(TORCH, project / "one")
@@ -85,7 +87,6 @@ def test_the_result_lies_beside_the_baselines_and_no_baseline_is_touched(calibra
         (("--runs", "9"), "9 is not in the range"),
         (("--runs", "x"), "'x' is not a valid integer range"),
         (("--runs", "10", "--no-such-option"), "no-such-option"),
-        (("--runs", "10", "nowhere.py"), "nowhere.py"),
     ],
 )
 def test_a_wrong_call_is_a_sentence(calibrated, arguments, said):
