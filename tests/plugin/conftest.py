@@ -1,20 +1,31 @@
-"""Projects to run pytest in: each run is a process of its own, as a user starts it."""
+"""Projects to run pytest in: each run is a process of its own.
+
+Most of a run that judges a recording is imports, so `Project.run` forks it from a process that has done them (forks.py). What
+`Project.start` and `Project.command` give, a run with variables that Python reads as it starts, and one on a terminal are
+started as a user starts them; so are all processes that perfguard or xdist starts.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+FORKS = Path(__file__).with_name("forks.py")
 RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
 
 #: Time is judged by nobody here: a busy machine must not decide these tests. Nor is it measured in processes of its own,
@@ -50,6 +61,12 @@ def matmul(batch=None):
 """
 
 
+#: Only a run that hangs takes so long, however busy the machine is.
+SECONDS_UNTIL_A_HANG = 600.0
+#: Variables that begin so are read as Python starts, or before pytest's plugins are imported.
+READ_AT_THE_START = ("PYTHON", "PYTEST", "OMP_", "MKL_", "LD_")
+
+
 @dataclass(frozen=True)
 class Run:
     """What one pytest process came to."""
@@ -75,6 +92,50 @@ class Run:
         found = {line.strip().removeprefix("E ").strip() for line in self.text.splitlines() if part in line}
         assert len(found) == 1, f"{part!r} is in {len(found)} lines of\n{self.text}"
         return found.pop()
+
+
+def environment(**env: str) -> dict[str, str]:
+    """Return the variables of a run, with more of them."""
+    # CI makes pytest print whole messages in its short summary.
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST") and k not in ("CI", "BUILD_NUMBER")}
+    return {**clean, "COLUMNS": "1000", **env}
+
+
+class Forks:
+    """A process with everything imported, in which runs of pytest begin."""
+
+    def __init__(self, *modules: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, FORKS, *modules],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(self._process.communicate)
+
+    def _answer(self) -> int:
+        assert self._process.stdout
+        return int(self._process.stdout.readline())
+
+    def run(self, directory: Path, arguments: tuple[str, ...], environment: dict[str, str], timeout_s: float) -> Run:
+        with TemporaryDirectory() as place:
+            files = {name: str(Path(place, name)) for name in ("out", "err")}
+            asked = {"directory": str(directory), "arguments": arguments, "environment": environment, **files}
+            assert self._process.stdin
+            print(json.dumps(asked), file=self._process.stdin, flush=True)
+            end = Timer(timeout_s, os.kill, (self._answer(), signal.SIGKILL))
+            end.start()
+            status = self._answer()
+            end.cancel()
+            out, err = (Path(file).read_text(encoding="utf-8") for file in files.values())
+        return Run(status, out, err)
+
+
+@cache
+def forks(*modules: str) -> Forks:
+    """Return the one process that has these modules too, as long as this process runs."""
+    return Forks(*modules)
 
 
 class Project:
@@ -108,10 +169,7 @@ class Project:
         ]
         self.write(name, "\n".join(lines))
 
-    def environment(self, **env: str) -> dict[str, str]:
-        # CI makes pytest print whole messages in its short summary.
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST") and k not in ("CI", "BUILD_NUMBER")}
-        return {**clean, "COLUMNS": "1000", **env}
+    environment = staticmethod(environment)
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "pytest", *arguments]
@@ -121,12 +179,16 @@ class Project:
         *arguments: str,
         env: dict[str, str] | None = None,
         preexec: Callable[[], None] | None = None,
-        timeout_s: float = 120,
+        timeout_s: float = SECONDS_UNTIL_A_HANG,
     ) -> Run:
+        if preexec is None and not any(name.startswith(READ_AT_THE_START) for name in env or ()):
+            has_torch = any("import torch" in path.read_text("utf-8") for path in self.directory.rglob("*.py"))
+            modules = ["torch", "perfguard.capture.torch_backend"] if has_torch else []
+            return forks(*modules).run(self.directory, arguments, environment(**(env or {})), timeout_s)
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.directory,
-            env=self.environment(**(env or {})),
+            env=environment(**(env or {})),
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -139,7 +201,7 @@ class Project:
         return subprocess.Popen(
             self.command(*arguments),
             cwd=self.directory,
-            env=self.environment(**(env or {})),
+            env=environment(**(env or {})),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,32 +1,73 @@
-"""Runs pytest in many directories, each in a process of its own that is forked from one with perfguard imported.
+"""Runs pytest, each time in a process of its own that is forked from one with everything imported.
 
-`python forks.py RUNS`: RUNS is a JSON file of `[directory, arguments]`. Standard output and error of each run become the files
-`out` and `err` of its directory; their statuses are printed as JSON.
+`python forks.py MODULE...` imports pytest, its plugins, perfguard and these modules. A line of its input is the JSON of a run:
+`directory`, `arguments`, `environment`, and the files `out` and `err`. The line it answers with is what the system knows of
+the run's end. A run finds what `python -m pytest` finds: paths, arguments, files of its own, no thread but its own.
 """
 
+import gc
 import importlib
 import json
 import os
 import sys
+from collections.abc import Iterable
+from tempfile import TemporaryDirectory
 
 import pytest
 
 
-def run(directory: str, arguments: list[str]) -> int:
-    """Return what the system knows of a run of pytest."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.chdir(directory)
-    for number, name in ((1, "out"), (2, "err")):
+class Imports:
+    """Imports while pytest's hook looks on, as it does in a run: it warns of a plugin that it has not seen imported."""
+
+    def __init__(self, modules: Iterable[str]) -> None:
+        self.modules = modules
+
+    def pytest_sessionstart(self) -> None:
+        for module in self.modules:
+            importlib.import_module(module)
+
+
+def of_perfguard() -> Iterable[str]:
+    """Return what a gate that judges recordings imports. None of these computes anything yet, so no thread holds a lock."""
+    yield from ("hypothesis", "duckdb", "isal.igzip", "jsonschema", "polars")
+    for name in ("capture.environment", "capture.replay", "plugin.session", "reports.document", "reports.terminal"):
+        yield f"perfguard.{name}"
+    for name in ("chunks", "decoder", "semicolon"):
+        yield f"perfguard.artifacts.readers.{name}"
+
+
+def pytest_run(directory: str, arguments: list[str], environment: dict[str, str], out: str, err: str) -> None:
+    """Become a run of pytest."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for number, name in ((1, out), (2, err)):
         os.dup2(os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
-    sys.argv[:] = ["pytest", *arguments]
-    sys.exit(pytest.main(arguments))
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[0] = directory
+    sys.argv[:] = [pytest.__file__, *arguments]
+    sys.exit(pytest.main())
+
+
+def main(modules: list[str]) -> None:
+    """Import, and fork a process a line."""
+    asked, answers = os.dup(0), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    with TemporaryDirectory() as empty:
+        options = ["--collect-only", "-c", os.devnull, "--rootdir", empty, "-p", "no:cacheprovider"]
+        pytest.main([*options, empty], plugins=[Imports([*of_perfguard(), *modules])])
+    gc.collect()
+    gc.freeze()
+    with open(asked, encoding="utf-8") as lines:
+        for line in lines:
+            process = os.fork()
+            if not process:
+                lines.close()
+                os.close(answers)
+                pytest_run(**json.loads(line))
+            os.write(answers, f"{process}\n".encode())
+            os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])}\n".encode())
 
 
 if __name__ == "__main__":
-    for module in ("capture.environment", "capture.replay", "plugin.session", "reports.document", "reports.terminal"):
-        importlib.import_module(f"perfguard.{module}")
-    with open(sys.argv[1], encoding="utf-8") as runs:
-        statuses = [run(directory, arguments) for directory, arguments in json.load(runs)]
-    print(json.dumps(statuses))
+    main(sys.argv[1:])

@@ -6,11 +6,6 @@ nothing; one with an xfail marker is known, so that a run has measured something
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from tests.plugin.conftest import Project, Run
@@ -141,7 +136,7 @@ def test_function(name: str, body: str) -> str:
 test_function.__test__ = False  # type: ignore[attr-defined]
 
 
-@pytest.fixture(scope="module", params=[(), ("-n2", "--perfguard-time=off")], ids=["one process", "xdist"])
+@pytest.fixture(scope="module", params=[(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
 def swallowed(request, module_project) -> tuple[Run, Project]:
     if request.param:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
@@ -390,43 +385,24 @@ GREEN = {
 }
 
 
-def write_case(directory: Path, source: str, *, red: str = RED) -> None:
-    project = Project(directory)
+def write_case(project: Project, source: str, *, red: bool = True) -> None:
     conftest, _, body = source.partition("TEST: ")
     project.write("conftest.py", f"import sys\nimport pytest\n{conftest}\n")
-    gate = f"def test_gate(perfguard, tmp_path, request):\n    {body}\n" if body else red
+    gate = f"def test_gate(perfguard, tmp_path, request):\n    {body}\n" if body else RED * red
     project.write("test_g.py", f"import pytest\n{KNOWN}{gate}")
-
-
-def run_all(directory: Path, cases: dict[str, list[str]]) -> dict[str, Run]:
-    """Run pytest with the options of each case in its directory, `directory / case`."""
-    quick = ("-p", "no:xdist", "-p", "no:rerunfailures", "-p", "no:hypothesispytest", "-p", "no:benchmark")
-    runs = [[str(directory / name), ["--perfguard", *quick, *options]] for name, options in cases.items()]
-    (directory / "runs.json").write_text(json.dumps(runs))
-    environment = Project(directory / "none").environment()
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("forks.py")), str(directory / "runs.json")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    statuses = json.loads(done.stdout)
-    return {
-        name: Run(status, *((directory / name / stream).read_text() for stream in ("out", "err")))
-        for name, status in zip(cases, statuses, strict=True)
-    }
 
 
 @pytest.fixture(scope="module")
 def turned(tmp_path_factory) -> dict[str, Run]:
+    """What each case came to, with no plugin that has nothing to do with it."""
     directory = tmp_path_factory.mktemp("turned")
-    for name, (source, _) in TURNED.items():
-        write_case(directory / name, source)
-    for name, source in GREEN.items():
-        write_case(directory / name, source, red=RED if "marker" in name else "")
-    return run_all(directory, {name: OPTIONS.get(name, []) for name in (*TURNED, *GREEN)})
+    quick = ("-p", "no:xdist", "-p", "no:rerunfailures", "-p", "no:hypothesispytest", "-p", "no:benchmark")
+    runs = {}
+    for name in (*TURNED, *GREEN):
+        project = Project(directory / name)
+        write_case(project, TURNED[name][0] if name in TURNED else GREEN[name], red=name in TURNED or "marker" in name)
+        runs[name] = project.run("--perfguard", *quick, *OPTIONS.get(name, []))
+    return runs
 
 
 @pytest.mark.parametrize("way", TURNED)
@@ -448,7 +424,7 @@ def test_hooks_of_workers_and_the_controller_turn_nothing_green(project):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
     another_report, _ = TURNED["makereport, another report"]
     rewritten = "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_logreport(report): report.outcome = 'passed'\n"
-    write_case(project.directory, f"{another_report}\n{rewritten}{STATUS_0}")
+    write_case(project, f"{another_report}\n{rewritten}{STATUS_0}")
     run = project.run("--perfguard", "-n1", "--perfguard-time=off")
     assert (run.status, run.counts) == (1, {"passed": 2}), run.text
     assert "test_g.py::test_gate: passed after an INVALID verdict" in run.out
@@ -457,7 +433,7 @@ def test_hooks_of_workers_and_the_controller_turn_nothing_green(project):
 
 def test_a_worker_that_exits_with_status_0_is_red(project):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
-    write_case(project.directory, f"{STATUS_0}TEST: import os\n    os._exit(0)")
+    write_case(project, f"{STATUS_0}TEST: import os\n    os._exit(0)")
     run = project.run("--perfguard", "-n1", "--perfguard-time=off")
     assert (run.status, run.counts["failed"]) == (1, 1), run.text
     assert UNREACHED in run.line("the run fails")
@@ -465,16 +441,14 @@ def test_a_worker_that_exits_with_status_0_is_red(project):
 
 def test_a_rerun_that_skips_itself_does_not_undo_the_verdict_before(project):
     pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
-    write_case(
-        project.directory, "TEST: if request.node.execution_count > 1: pytest.skip('x')\n    perfguard.replay(tmp_path)"
-    )
+    write_case(project, "TEST: if request.node.execution_count > 1: pytest.skip('x')\n    perfguard.replay(tmp_path)")
     run = project.run("--perfguard", "--reruns=1")
     assert (run.status, run.counts) == (1, {"skipped": 1, "xfailed": 1, "rerun": 1}), run.text
     assert "test_g.py::test_gate: skipped after an INVALID verdict" in run.out
 
 
 def test_ctrl_c_keeps_its_own_status(project):
-    write_case(project.directory, "TEST: raise KeyboardInterrupt")
+    write_case(project, "TEST: raise KeyboardInterrupt")
     run = project.run("--perfguard")
     assert run.status == 2
     assert f"the run ended early (KeyboardInterrupt), {UNREACHED}" in run.out
