@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import sys
 
 import pytest
 
+from tests.cli import run as perfguard
 from tests.plugin.conftest import Project
-from tests.programs import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +31,7 @@ def renamed(module_project) -> Project:
 RENAMED = ("test_a.py::test_one", "test_a.py::test_first"), ("test_b.py", "test_d.py")
 
 
-@pytest.mark.parametrize("arguments", [(), ("-n2", "--perfguard-time=off")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("arguments", [(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
 def test_a_test_without_a_baseline_names_the_one_it_looks_like(renamed, arguments):
     if arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
@@ -54,16 +53,17 @@ def test_a_test_without_a_baseline_names_the_one_it_looks_like(renamed, argument
     assert "remove with: perfguard baseline prune test_c.py::test_gone" in summary
 
 
-def test_the_commands_of_the_summary_give_the_tests_their_baselines(renamed, tmp_path):
+def test_the_commands_of_the_summary_give_the_tests_their_baselines(renamed, tmp_path, monkeypatch):
     project = renamed.copy(tmp_path / "project")
+    monkeypatch.chdir(project.directory)
     run = project.run("--perfguard", "-q")
     lines = [line for line in run.out.splitlines() if " renamed? " in line]
     assert len(lines) == len(RENAMED)
     for line in lines:
         words = shlex.split(line.partition(" renamed? ")[2])
         assert words[0] == "perfguard"
-        done = run_program(sys.executable, "-m", *words, cwd=project.directory)
-        assert done.returncode == 0, done.stderr
+        done = perfguard(*words[1:])
+        assert done.exit_code == 0, done.output
     run = project.run("--perfguard", "--perfguard-report=report.json")
     assert run.counts == {"passed": 4}, run.text
     assert project.report()["summary"]["unused"] == ["test_c.py::test_gone"]
