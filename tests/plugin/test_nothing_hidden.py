@@ -152,7 +152,7 @@ def replays(module_project):
     return project
 
 
-@pytest.mark.parametrize("options", [(), ("-n2", "--perfguard-time=off")])
+@pytest.mark.parametrize("options", [(), ("-n1", "--perfguard-time=off")])
 def test_a_removed_and_a_skipped_test_are_told_side_by_side_too(replays, options):
     run = replays.run("--perfguard", *options)
     assert run.status == 1
