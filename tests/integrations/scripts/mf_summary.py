@@ -1,9 +1,10 @@
-"""Train under mindspore.SummaryCollector: python mf_summary.py STEPS EPOCHS 'JSON of its arguments' [LEARNING_RATE].
+"""Train under mindspore.SummaryCollector: python mf_summary.py 'JSON of [DIRECTORY, STEPS, EPOCHS, ARGUMENTS, RATE], ...'.
 
 Runs on MindSpore 2.0 (Python 3.9) as on 2.10. The network has a TensorSummary and a ScalarSummary.
 """
 
 import json
+import os
 import sys
 
 import mindspore as ms
@@ -26,7 +27,8 @@ class Net(nn.Cell):
         return y
 
 
-def main(steps, epochs, arguments, rate):
+def main(place, steps, epochs, arguments, rate):
+    os.chdir(place)
     ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU")
     ms.set_seed(1)
     x = np.random.default_rng(0).normal(size=(steps * 2, 4)).astype(np.float32)
@@ -40,4 +42,5 @@ def main(steps, epochs, arguments, rate):
 
 # SummaryCollector forks: without this line MindSpore 2.0 starts the training again in each of its processes.
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3]), float(sys.argv[4]) if len(sys.argv) > 4 else 0.05)
+    for one in json.loads(sys.argv[1]):
+        main(*one)
