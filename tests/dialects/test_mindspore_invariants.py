@@ -14,6 +14,7 @@ from perfguard.contract import Contract, inspect
 from perfguard.findings import Severity
 from perfguard.recording import Recording, read_recording
 from tests.conftest import RECORDINGS
+from tests.contract.together import inspect_together, places
 
 GRAPH, PYNATIVE = "mindspore-graph", "mindspore-pynative"
 DETAIL, TYPES = "cpu_op_detail_info_0.csv", "cpu_op_type_info_0.csv"
@@ -159,13 +160,19 @@ RECORDED = {
 }
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> dict[str, Contract]:
+    directories = places(tmp_path_factory.mktemp("recorded"), len(RECORDED))
+    for (recording, corrupt, _), directory in zip(RECORDED.values(), directories, strict=True):
+        shutil.copytree(RECORDINGS / recording, directory, dirs_exist_ok=True)
+        corrupt(directory)
+    return dict(zip(RECORDED, inspect_together([read_recording(one) for one in directories]), strict=True))
+
+
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_corrupted_recording_breaks_exactly_these_invariants(name, copy_recording):
-    recording, corrupt, codes = RECORDED[name]
-    directory = copy_recording(recording)
-    corrupt(directory)
-    contract = inspect(read_recording(directory))
-    assert invariant_errors(contract) == codes, contract.findings
+def test_a_corrupted_recording_breaks_exactly_these_invariants(name, recorded):
+    contract = recorded[name]
+    assert invariant_errors(contract) == RECORDED[name][2], contract.findings
     assert not [f for f in contract.findings if f.code.family in "AS"]
 
 
@@ -193,10 +200,9 @@ def test_records_of_earlier_sessions_are_no_other_run(copy_recording):
 # -- 2.0 on a CPU: the same files, and the timeline made of them as 2.0 makes it -------------------------------------
 
 
-@pytest.fixture
-def of_2_0(tmp_path: Path) -> Path:
+def write_2_0(above: Path) -> Path:
     """Write the flat directory MindSpore 2.0 would have written of the graph recording."""
-    directory = tmp_path / "profiler"
+    directory = above / "profiler"
     directory.mkdir()
     for name in (DETAIL, TYPES, STAMPS, FRAMEWORK):
         shutil.copy(the(RECORDINGS / GRAPH, name), directory)
@@ -234,8 +240,8 @@ def of_2_0(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_clean_directory_of_2_0_breaks_none(of_2_0):
-    contract = inspect(Recording(directory=of_2_0))
+def test_a_clean_directory_of_2_0_breaks_none(tmp_path):
+    contract = inspect(Recording(directory=write_2_0(tmp_path)))
     assert contract.layouts == ("ms-2.0",)
     assert contract.findings == ()
 
@@ -266,12 +272,17 @@ OF_2_0 = {
 }
 
 
+@pytest.fixture(scope="module")
+def of_2_0(tmp_path_factory) -> dict[str, Contract]:
+    directories = [write_2_0(place) for place in places(tmp_path_factory.mktemp("2.0"), len(OF_2_0))]
+    for (corrupt, _), directory in zip(OF_2_0.values(), directories, strict=True):
+        corrupt(directory)
+    return dict(zip(OF_2_0, inspect_together([Recording(directory=one) for one in directories]), strict=True))
+
+
 @pytest.mark.parametrize("name", OF_2_0)
 def test_a_corrupted_directory_of_2_0_breaks_exactly_these_invariants(name, of_2_0):
-    corrupt, codes = OF_2_0[name]
-    corrupt(of_2_0)
-    contract = inspect(Recording(directory=of_2_0))
-    assert invariant_errors(contract) == codes, contract.findings
+    assert invariant_errors(of_2_0[name]) == OF_2_0[name][1], of_2_0[name].findings
 
 
 # -- flat files of a device ------------------------------------------------------------------------------------------
@@ -425,34 +436,37 @@ CORRUPTED_FLAT = {
 }
 
 
-@pytest.fixture
-def flat(tmp_path: Path) -> Callable[[str], Path]:
-    def write(version: str) -> Path:
-        directory = tmp_path / "profiler"
-        directory.mkdir()
-        for name, text in FLAT[version].items():
-            (directory / name).write_text(text)
-        return directory
-
-    return write
+def write_flat(above: Path, version: str) -> Path:
+    directory = above / "profiler"
+    directory.mkdir()
+    for name, text in FLAT[version].items():
+        (directory / name).write_text(text)
+    return directory
 
 
 @pytest.mark.parametrize("version", FLAT)
-def test_clean_flat_files_break_none(version, flat):
-    contract = inspect(Recording(directory=flat(version)))
+def test_clean_flat_files_break_none(version, tmp_path):
+    contract = inspect(Recording(directory=write_flat(tmp_path, version)))
     assert contract.layouts == (f"ms-{version}",)
     assert [f for f in contract.findings if f.code.family in "IS"] == []
     (cycle,) = contract.cycles
     assert {one.path.name for one in cycle.files} == set(FLAT[version])
 
 
+@pytest.fixture(scope="module")
+def corrupted_flat(tmp_path_factory) -> dict[str, Contract]:
+    above = places(tmp_path_factory.mktemp("flat"), len(CORRUPTED_FLAT))
+    directories = []
+    for (version, corrupt, _), place in zip(CORRUPTED_FLAT.values(), above, strict=True):
+        directories.append(write_flat(place, version))
+        corrupt(directories[-1])
+    return dict(zip(CORRUPTED_FLAT, inspect_together([Recording(directory=one) for one in directories]), strict=True))
+
+
 @pytest.mark.parametrize("name", CORRUPTED_FLAT)
-def test_corrupted_flat_files_break_exactly_these_invariants(name, flat):
-    version, corrupt, codes = CORRUPTED_FLAT[name]
-    directory = flat(version)
-    corrupt(directory)
-    contract = inspect(Recording(directory=directory))
-    assert invariant_errors(contract) == codes, contract.findings
+def test_corrupted_flat_files_break_exactly_these_invariants(name, corrupted_flat):
+    contract = corrupted_flat[name]
+    assert invariant_errors(contract) == CORRUPTED_FLAT[name][2], contract.findings
     assert not [f for f in contract.findings if f.code.family == "S"]
 
 
@@ -460,8 +474,10 @@ def test_corrupted_flat_files_break_exactly_these_invariants(name, flat):
 
 
 def test_real_output_breaks_no_invariant(corpus):
-    places = [*corpus.glob("mindspore-2.*-cpu-*"), corpus.parent / "mindinsight" / "ascend-1.x-single"]
-    found = {place.name: invariant_errors(inspect(read_recording(place))) for place in places if place.is_dir()}
+    named = [*corpus.glob("mindspore-2.*-cpu-*"), corpus.parent / "mindinsight" / "ascend-1.x-single"]
+    there = [place for place in named if place.is_dir()]
+    contracts = inspect_together([read_recording(place) for place in there])
+    found = {place.name: invariant_errors(one) for place, one in zip(there, contracts, strict=True)}
     assert len(found) >= 14
     assert {name: codes for name, codes in found.items() if codes} == {}
 
