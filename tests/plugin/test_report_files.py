@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.conftest import Project
+from tests.plugin.conftest import Project, Run
 
 pytestmark = pytest.mark.slow
 
@@ -35,13 +35,26 @@ def project(module_project) -> Project:
     return found
 
 
-def test_every_file_is_written_and_told(project, tmp_path):
-    run = project.run("--perfguard", *(f"{flag}={tmp_path}/out/{name}" for flag, name in ALL.items()))
+def github(place: Path, **more: str) -> dict[str, str]:
+    return {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(place / "summary.md"), **more}
+
+
+@pytest.fixture(scope="module")
+def written(project, tmp_path_factory) -> tuple[Run, Path]:
+    """A run that leaves every file, where GitHub Actions is not, and the directory they are in."""
+    place = tmp_path_factory.mktemp("written")
+    environ = {key: value for key, value in github(place).items() if key != "GITHUB_ACTIONS"}
+    files = (f"{flag}={place}/out/{name}" for flag, name in ALL.items())
+    return project.run("--perfguard", f"--junitxml={place}/j.xml", *files, env=environ), place
+
+
+def test_every_file_is_written_and_told(project, written):
+    run, place = written
     assert run.status == 1
     for name in ALL.values():
-        assert (tmp_path / "out" / name).stat().st_size > 100
-        assert f"report: {tmp_path}/out/{name}" in run.out
-    document = json.loads((tmp_path / "out" / "r.json").read_text())
+        assert (place / "out" / name).stat().st_size > 100
+        assert f"report: {place}/out/{name}" in run.out
+    document = json.loads((place / "out" / "r.json").read_text())
     sources = {one["workload"]: one["source"] for one in document["workloads"]}
     lines = (project.directory / "test_a.py").read_text().splitlines()
     for workload, source in sources.items():
@@ -82,10 +95,6 @@ def test_without_its_packages_the_page_is_refused_before_anything_runs(project, 
     assert "pip install 'perfguard[html]'" in run.err
 
 
-def github(place: Path, **more: str) -> dict[str, str]:
-    return {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(place / "summary.md"), **more}
-
-
 def test_github_actions_gets_a_summary_and_an_annotation(project, tmp_path):
     (tmp_path / "summary.md").write_text("what another step said\n")
     run = project.run("--perfguard", env=github(tmp_path, GITHUB_WORKSPACE=str(project.directory.parent)))
@@ -97,11 +106,10 @@ def test_github_actions_gets_a_summary_and_an_annotation(project, tmp_path):
     assert "title=perfguard FAILED%3A test_a.py%3A%3Atest_failed::R102 operator_calls[aten::addmm]" in line
 
 
-def test_elsewhere_github_is_told_nothing(project, tmp_path):
-    environ = {key: value for key, value in github(tmp_path).items() if key != "GITHUB_ACTIONS"}
-    run = project.run("--perfguard", env=environ)
+def test_elsewhere_github_is_told_nothing(written):
+    run, place = written
     assert "::error" not in run.out
-    assert not (tmp_path / "summary.md").exists()
+    assert not (place / "summary.md").exists()
 
 
 def test_a_summary_that_cannot_be_written_is_said_and_fails_the_run(project, tmp_path):
@@ -111,10 +119,10 @@ def test_a_summary_that_cannot_be_written_is_said_and_fails_the_run(project, tmp
     assert os.strerror(2) in run.out
 
 
-def test_junit_is_read_back_with_the_outcome_as_a_property(project, tmp_path):
+def test_junit_is_read_back_with_the_outcome_as_a_property(written):
     junitparser = pytest.importorskip("junitparser", reason="junitparser is not installed")
-    project.run("--perfguard", f"--junitxml={tmp_path}/j.xml")
-    suites = junitparser.JUnitXml.fromfile(str(tmp_path / "j.xml"))
+    _, place = written
+    suites = junitparser.JUnitXml.fromfile(str(place / "j.xml"))
     cases = {case.name: case for suite in suites for case in suite}
     told = {
         name: {one.name: one.value for one in case.child(junitparser.Properties) or ()} for name, case in cases.items()
