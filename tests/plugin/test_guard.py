@@ -67,6 +67,17 @@ WRONG_MARKERS = {
 }
 
 
+#: What is right, and looks at its guard.
+RIGHT = """
+def test_right(perfguard):
+    assert perfguard.StepWindow is pg.StepWindow
+    assert perfguard.StepWindow.from_start_stop(3, 5).active == 3
+    with open("guards", "a") as told:
+        print(type(perfguard).__name__, file=told)
+    perfguard(matmul)
+"""
+
+
 @pytest.fixture(scope="module")
 def wrong(module_project):
     project = module_project("guard")
@@ -76,9 +87,7 @@ def wrong(module_project):
         f"def test_marker_{number}(perfguard):\n    perfguard(matmul)\n"
         for number, marker in enumerate(WRONG_MARKERS)
     )
-    written = project.write(
-        "test_w.py", f"{HEAD}{source}\n{markers}\ndef test_right(perfguard):\n    perfguard(matmul)\n"
-    )
+    written = project.write("test_w.py", f"{HEAD}{source}\n{markers}\n{RIGHT}")
     lines = written.read_text().splitlines()
 
     def line_of(start: str) -> int:
@@ -89,20 +98,20 @@ def wrong(module_project):
         mode: project.run(*options, "-W", "error")
         for mode, options in (("plain", ()), ("gate", ("--perfguard-update",)))
     }
-    return runs, line_of
+    return runs, line_of, project
 
 
 @pytest.mark.parametrize("mode", ["plain", "gate"])
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_call_is_one_sentence_with_file_and_line(wrong, mode, name):
-    runs, line_of = wrong
+    runs, line_of, _ = wrong
     said = runs[mode].line(f"FAILED test_w.py::test_{name} - ").partition(" - ")[2]
     assert said.startswith(f"Failed: perfguard: test_w.py:{line_of(f'def test_{name}(')}: {WRONG[name][1]}")
 
 
 @pytest.mark.parametrize("number", range(len(WRONG_MARKERS)))
 def test_a_wrong_marker_is_one_sentence_with_file_and_line(wrong, number):
-    runs, line_of = wrong
+    runs, line_of, _ = wrong
     marker, sentence = list(WRONG_MARKERS.items())[number]
     place = f"test_w.py:{line_of(f'@pytest.mark.perfguard({marker})')}"
     said = runs["gate"].line(f"FAILED test_w.py::test_marker_{number} - ").partition(" - ")[2]
@@ -110,7 +119,7 @@ def test_a_wrong_marker_is_one_sentence_with_file_and_line(wrong, number):
 
 
 def test_no_tensor_is_printed_and_no_coroutine_is_left_behind(wrong):
-    runs, _ = wrong
+    runs, _, _ = wrong
     for run in runs.values():
         assert "tensor(" not in run.text
         assert "never awaited" not in run.text
@@ -118,27 +127,12 @@ def test_no_tensor_is_printed_and_no_coroutine_is_left_behind(wrong):
     assert runs["gate"].counts == {"failed": len(WRONG) + len(WRONG_MARKERS), "passed": 1}
 
 
-CARRIES = (
-    TORCH_HEAD
-    + """
-import perfguard
-
-def test_window(perfguard):
-    assert perfguard.StepWindow is pg.StepWindow
-    assert perfguard.StepWindow.from_start_stop(3, 5).active == 3
-    with open("guards", "a") as told:
-        print(type(perfguard).__name__, file=told)
-    perfguard(matmul)
-"""
-)
-
-
-def test_every_guard_carries_the_window(project):
-    project.write("test_c.py", CARRIES)
-    plain = project.run()
-    gate = project.run("--perfguard-update", "--perfguard-runs=1")
-    assert (plain.counts, gate.counts["passed"]) == ({"passed": 1}, 1), plain.text + gate.text
-    assert (project.directory / "guards").read_text().split() == ["PlainGuard", "GateGuard", "ControlledGuard"]
+def test_every_guard_carries_the_window(wrong):
+    _, _, project = wrong
+    again = project.run("--perfguard-update", "--perfguard-runs=1", "-k", "right")
+    assert again.counts["passed"] == 1, again.text
+    guards = (project.directory / "guards").read_text().split()
+    assert guards == ["PlainGuard", "GateGuard", "GateGuard", "ControlledGuard"]
 
 
 # -- which tests are gate tests ------------------------------------------------------------------------------------------
@@ -198,26 +192,26 @@ class TestWithMarker(unittest.TestCase):
 """
 
 
-@pytest.mark.parametrize("conftest", ["", CONFTEST], ids=["no fixture for all", "a fixture for all"])
-def test_a_test_that_does_not_ask_for_perfguard_is_no_gate_test(project, conftest):
+def test_a_test_that_does_not_ask_for_perfguard_is_no_gate_test(project):
     project.settings('backend = "torch"')
-    project.write("conftest.py", conftest)
     project.write("test_a.py", TESTS)
-    stored = project.run("--perfguard-update")
+    stored = project.run("--perfguard-update", "--perfguard-report=report.json")
     assert (stored.status, stored.counts) == (0, {"passed": 3}), stored.text
-    judged = project.run("--perfguard", "--perfguard-report=report.json")
-    assert (judged.status, judged.counts) == (0, {"passed": 3}), judged.text
     assert project.report()["summary"]["not_run"] == []
-    assert "not run" not in judged.out
+    assert "not run" not in stored.out
 
 
-def test_a_test_of_unittest_measures_through_an_autouse_fixture(project):
+def test_a_fixture_for_all_makes_no_gate_test_and_a_test_of_unittest_can_measure_through_it(project):
+    project.settings('backend = "torch"')
     project.write("conftest.py", CONFTEST)
-    measures = "    def test_measures(self):\n        self.perfguard.replay(REPLAY)\n"
-    project.write("test_a.py", TESTS + measures)
+    project.write("test_a.py", f"{TESTS}    def test_measures(self):\n        self.perfguard.replay(REPLAY)\n")
     stored = project.run("--perfguard-update")
     assert (stored.status, stored.counts) == (0, {"passed": 4}), stored.text
     assert project.workloads == ["test_a.py::TestOfUnittest::test_measures", "test_a.py::test_measures"]
+    judged = project.run("--perfguard", "--perfguard-report=report.json")
+    assert (judged.status, judged.counts) == (0, {"passed": 4}), judged.text
+    assert project.report()["summary"]["not_run"] == []
+    assert "not run" not in judged.out
 
 
 def test_a_test_that_asks_for_perfguard_and_measures_nothing_fails(project):
