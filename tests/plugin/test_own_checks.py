@@ -37,16 +37,15 @@ def test_a_broken_rule_is_red_and_no_baseline(checked, parallel):
     assert [path.name for path in (checked.directory / "baselines").iterdir()] == ["test_a--test_two.json"]
 
 
-@pytest.mark.parametrize(
-    "change", [("error", 'ignore = ["U001"]'), ("-- needs", "-- severity: warning\n-- needs"), ("30_000", "90_000")]
-)
-def test_a_rule_that_only_warns_is_ignored_or_holds_is_green(checked, change):
-    if change[0] == "error":
-        checked.settings(f'checks = ["perf/checks"]\n{change[1]}')
-    else:
-        checked.write("perf/checks/model.sql", CHECK.replace(*change))
-    run = checked.run("--perfguard", "--perfguard-update")
-    assert (run.status, run.counts) == (0, {"passed": 2})
+def test_a_rule_that_only_warns_is_ignored_or_holds_is_green(checked):
+    checked.settings('checks = ["perf/checks"]\nignore = ["U001"]')
+    for code, *change in ("U002", "-- needs", "-- severity: warning\n-- needs"), ("U003", "30_000", "90_000"):
+        source = CHECK.replace("U001", code).replace("is_short", f"is_short_{code}").replace(*change)
+        checked.write(f"perf/checks/{code}.sql", source)
+    run = checked.run("--perfguard", "--perfguard-update", "--perfguard-report=report.json")
+    assert (run.status, run.counts) == (0, {"passed": 2}), run.text
+    codes = [found["code"] for one in checked.report()["workloads"] for found in one["findings"]]
+    assert (codes.count("U002"), codes.count("U003")) == (1, 0)
 
 
 def test_a_wrong_check_is_refused_before_any_test_runs(checked):

