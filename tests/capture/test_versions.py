@@ -48,9 +48,10 @@ def calls_a_step(done: ScriptRun, operator: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("python", "layout"), [("mindspore-2.0.0", "ms-2.0"), ("mindspore-2.7.0", "ms-2.5+cpu")], indirect=["python"]
+    ("python", "layout", "plain"),
+    [("mindspore-2.0.0", "ms-2.0", "1"), ("mindspore-2.0.0", "ms-2.0", ""), ("mindspore-2.7.0", "ms-2.5+cpu", "")],
+    indirect=["python"],
 )
-@pytest.mark.parametrize("plain", ["1", ""])
 def test_the_sample_of_the_documents_is_recorded_by_other_versions(tmp_path, monkeypatch, python, layout, plain):
     monkeypatch.setenv("PLAIN", plain)
     monkeypatch.chdir(tmp_path)
@@ -85,9 +86,7 @@ def test_a_window_of_the_oldest_version_with_wheels_for_this_python(
             {"window": "2:3"},
             "MindSpore 2.0.0 of .* has no profiler with a schedule, and MS_PROFILER_OPTIONS has no window",
         ),
-        ({"options": {"memory": True}}, "memory"),
         ({"options": {"profile_memory": True}}, "profile_memory"),
-        ({"options": {"profiler_level": "Level1"}}, "profiler_level"),
     ],
 )
 def test_what_an_old_version_would_ignore_is_refused_before_the_run(tmp_path, python, how, message):
