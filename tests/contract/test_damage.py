@@ -7,7 +7,7 @@ import io
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from perfguard.contract import Contract, inspect
-from perfguard.findings import Severity
+from perfguard.findings import Finding, Severity
 from perfguard.recording import read_recording
 from perfguard.testing import generate
+from tests.contract.together import inspect_together, places
 
 Damage = Callable[[Path], None]
 
@@ -436,17 +436,37 @@ CASES = (
 COUNTER = {"ph": "C", "name": "AI Core Freq", "pid": 99, "tid": 0, "args": {"MHz": 800}}
 
 
-def judged(place: Path) -> Contract:
-    return inspect(read_recording(place))
+Wrong = list[Finding]
+
+
+def judged(directories: Sequence[Path]) -> list[Wrong]:
+    """Return what is said of each, notes aside."""
+    contracts = inspect_together([read_recording(one) for one in directories])
+    return [[f for f in one.findings if f.severity is not Severity.NOTE] for one in contracts]
+
+
+@pytest.fixture(scope="module")
+def before_and_after(tmp_path_factory) -> dict[str, tuple[Wrong, Wrong]]:
+    """Return what is said of the directory of each case as it is, and when it is damaged."""
+    directories = places(tmp_path_factory.mktemp("damage"), len(CASES))
+    for case, place in zip(CASES, directories, strict=True):
+        generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(place)
+    # Many cases begin with the same directory.
+    kinds = [(case.layout, case.ranks, *sorted(case.conditions.items())) for case in CASES]
+    firsts = dict(zip(reversed(kinds), reversed(directories), strict=True))
+    before = dict(zip(firsts, judged([*firsts.values()]), strict=True))
+    for case, place in zip(CASES, directories, strict=True):
+        case.damage(place)
+    after = judged(directories)
+    return {case.name: (before[kind], said) for case, kind, said in zip(CASES, kinds, after, strict=True)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_is_wrong_is_said_and_nothing_of_what_is_right(tmp_path, case):
-    generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(tmp_path)
-    assert [f for f in judged(tmp_path).findings if f.severity is not Severity.NOTE] == []
-    case.damage(tmp_path)
+def test_what_is_wrong_is_said_and_nothing_of_what_is_right(before_and_after, case):
+    before, after = before_and_after[case.name]
+    assert before == []
     code, words = case.says
-    found = [(f.code.name, f.message) for f in judged(tmp_path).findings if f.severity is case.severity]
+    found = [(f.code.name, f.message) for f in after if f.severity is case.severity]
     assert any(name == code and words in message for name, message in found), found
 
 
@@ -473,4 +493,4 @@ def test_what_looks_odd_and_is_right_is_not_said(tmp_path, name):
     ranks = 3 if layout == "cluster" else 1
     generate(layout, seed=3, ranks=ranks, operators=12, conditions=conditions).write(tmp_path)
     change(tmp_path)
-    assert [f for f in judged(tmp_path).findings if f.severity is not Severity.NOTE] == []
+    assert judged([tmp_path]) == [[]]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.contract import inspect
+from perfguard.contract import Contract
 from perfguard.contract.checks import checks_of
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 from perfguard.testing import generate
+from tests.contract.together import inspect_together, places
 
 NAMES = {check.name for check in checks_of("mindspore_flat")}
 STEPS, CLUSTER = "step_trace_raw_0_detail_time.csv", "ascend_cluster_analyse_data-parallel_1_1_0.csv"
@@ -160,8 +161,8 @@ def written(place: Path, kind: str) -> Path:
     return place
 
 
-def found(place: Path) -> set[str]:
-    findings = [one for one in inspect(read_recording(place)).findings if one.check in NAMES]
+def found(contract: Contract) -> set[str]:
+    findings = [one for one in contract.findings if one.check in NAMES]
     return {
         f"{one.code.name} {'' if one.severity is Severity.ERROR else f'{one.severity.value} '}{one.check} "
         f"{one.place.rpartition('/')[2]}"
@@ -169,16 +170,30 @@ def found(place: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("kind", ["ms-1.x", "many", "ms-2.0", "gpu", "ms-2.1", "ms-2.3"])
-def test_nothing_is_found_in_what_is_right(tmp_path, kind):
-    assert found(written(tmp_path, kind)) == set()
+RIGHT = ("ms-1.x", "many", "ms-2.0", "gpu", "ms-2.1", "ms-2.3")
+
+
+@pytest.fixture(scope="module")
+def inspected(tmp_path_factory) -> dict[str, Contract]:
+    """Return what is said of what is right, and of what is damaged in one way each."""
+    kinds = [*RIGHT, *(kind for kind, *_ in DAMAGED.values())]
+    above = places(tmp_path_factory.mktemp("flat"), len(kinds))
+    directories = [written(place, kind) for place, kind in zip(above, kinds, strict=True)]
+    for (_, file, old, new, _), directory in zip(DAMAGED.values(), directories[len(RIGHT) :], strict=True):
+        path = directory / "profiler" / file
+        text = path.read_text()
+        path.write_text(re.sub(old, new, text))
+        assert path.read_text() != text
+    contracts = inspect_together([read_recording(one) for one in directories])
+    return dict(zip([*RIGHT, *DAMAGED], contracts, strict=True))
+
+
+@pytest.mark.parametrize("kind", RIGHT)
+def test_nothing_is_found_in_what_is_right(inspected, kind):
+    assert found(inspected[kind]) == set()
 
 
 @pytest.mark.parametrize("name", DAMAGED)
-def test_what_is_changed_is_found_where_it_is(tmp_path, name):
-    kind, file, old, new, said = DAMAGED[name]
-    path = written(tmp_path, kind) / "profiler" / file
-    text = path.read_text()
-    path.write_text(re.sub(old, new, text))
-    assert path.read_text() != text
-    assert found(tmp_path) == set(said.replace("{}", file).split("|"))
+def test_what_is_changed_is_found_where_it_is(inspected, name):
+    _, file, _, _, said = DAMAGED[name]
+    assert found(inspected[name]) == set(said.replace("{}", file).split("|"))
