@@ -37,7 +37,8 @@ def window(short):
 
 
 def work() -> None:
-    torch.mm(torch.ones(64, 64), torch.ones(64, 64))
+    # Small enough for one thread: on a busy machine two wait for each other.
+    torch.mm(torch.ones(8, 8), torch.ones(8, 8))
 
 
 # -- the window ----------------------------------------------------------------------------------------------------------
@@ -62,14 +63,13 @@ def test_steps_settle_before_they_are_timed_beside_the_kernel(window):
     assert timing.environment.packages["torch"] == torch.__version__
 
 
-def test_as_many_steps_as_are_asked_for_and_no_more_than_three_hundred(window):
-    assert window(least=400).run(work).steps == 400
-    assert window(least=1).run(lambda: None).steps <= thresholds.MOST_STEPS
+def test_as_many_steps_as_are_asked_for_and_no_more_than_the_most(window, monkeypatch):
+    monkeypatch.setattr(thresholds, "MOST_STEPS", 20)
+    assert window(least=30).run(work).steps == 30
+    assert window(least=1).run(lambda: None).steps <= 20
 
 
-@pytest.mark.parametrize(
-    ("batches", "timed", "short"), [(3, 1, True), (6, 4, True), (7, 5, False), (9, 5, False), (14, 5, False)]
-)
+@pytest.mark.parametrize(("batches", "timed", "short"), [(3, 1, True), (7, 5, False), (9, 5, False)])
 def test_a_loop_that_ends_early_is_timed_as_far_as_it_went(window, monkeypatch, batches, timed, short):
     """Two batches settle; what is beyond the five that are wanted warms up."""
     monkeypatch.setattr(thresholds, "WARMUP_S", 60.0)
@@ -142,7 +142,7 @@ def test_host_memory_is_read_before_the_first_step_and_after_every_tenth(window)
 
 def test_another_malloc_is_said(window, monkeypatch):
     monkeypatch.setattr(controlled, "host_memory_reader", lambda: None)
-    timing = window(least=40).run(work)
+    timing = window(least=20).run(work)
     assert timing.host_memory_bytes == ()
     assert timing.notes == ("host memory is unknown: malloc is not that of glibc 2.33 or later",)
     assert "host_memory_growth_bytes" not in {one.metric for one in measure_runs([timing])}

@@ -97,9 +97,7 @@ def test_progress_is_told_of_every_step(tmp_path):
     assert told == [(phase, i, len(PHASES)) for i, (phase, _) in enumerate(PHASES, start=1)]
 
 
-@pytest.mark.parametrize(
-    ("failing_call", "phase"), [(1, "settle"), (4, "timed"), (6, "wait"), (8, "active"), (13, "active")]
-)
+@pytest.mark.parametrize(("failing_call", "phase"), [(1, "settle"), (4, "timed"), (8, "active"), (13, "active")])
 def test_a_step_that_raises_keeps_what_was_written_and_harms_nobody(tmp_path, failing_call, phase):
     calls = 0
 
@@ -134,7 +132,7 @@ def test_an_interrupt_is_told_from_a_failure(tmp_path):
     assert error_codes(driven.recording) >= {"C108"}
 
 
-@pytest.mark.parametrize("length", [0, 1, 4, 8, 12])
+@pytest.mark.parametrize("length", [0, 4, 12])
 def test_a_loader_that_ends_early_is_no_shorter_window(tmp_path, length):
     driven = driver(tmp_path)
     for _ in driven.iterate(range(length)):

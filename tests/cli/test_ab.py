@@ -10,10 +10,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from perfguard.capture.ab.sides import Recorded
+from perfguard.cli import paired
+from perfguard.judge.verdict import Outcome, Verdict
+from tests.cli import run
 from tests.programs import git, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")]
@@ -28,7 +34,7 @@ timed_steps = 3
 window = { skip_first = 1, warmup = 1, active = 2 }
 
 [tool.pytest.ini_options]
-addopts = "-p no:randomly"
+addopts = "-p no:randomly -p no:hypothesispytest -p no:benchmark"
 """
 
 MODEL = """
@@ -111,14 +117,29 @@ class Checkout:
             start_new_session=True,
         )
 
-    def ab(self, *arguments: str) -> tuple[int, str]:
-        """Run it to its end; return its exit code and all it said. The checkout is as it was, and nothing is left."""
+    def ab(self, *arguments: str, is_child: bool = False) -> tuple[int, str]:
+        """Run it to its end, here or in a process of its own; return its exit code and all it said.
+
+        The checkout is as it was, and nothing is left.
+        """
         before = self.contents()
-        with self.start(*arguments) as process:
-            out, err = process.communicate(timeout=500)
+        if is_child:
+            with self.start(*arguments) as process:
+                out, err = process.communicate(timeout=500)
+            status, said = process.returncode, out + err
+        else:
+            with pytest.MonkeyPatch.context() as here:
+                for name in os.environ.keys() - self.environment.keys():
+                    here.delenv(name)
+                for name, value in self.environment.items():
+                    here.setenv(name, value)
+                here.setattr(tempfile, "tempdir", None)
+                here.chdir(self.top)
+                found = run("ab", *arguments)
+            status, said = found.exit_code, found.output
         assert self.contents() == before
         self.assert_nothing_is_left()
-        return process.returncode, out + err
+        return status, said
 
     def contents(self) -> dict[str, str]:
         index = self.top / ".git" / "index"
@@ -150,7 +171,9 @@ def test_three_times_the_work_fails_and_uncommitted_work_stays_as_it_is(checkout
     checkout.write(model=MODEL.replace("TIMES = 1", "TIMES = 4"), untracked="print('mine')\n")
     checkout.git("add", "model.py")
     report = tmp_path / "report.json"
-    status, said = checkout.ab("--base", "main", "--processes", "3", "--report", str(report), "--", "test_model.py")
+    status, said = checkout.ab(
+        "--base", "main", "--processes", "3", "--report", str(report), "--", "test_model.py", is_child=True
+    )
     assert status == 1, said
     # On a busy machine another operator may take most of a step of microseconds, and then that one is named.
     assert re.search(
@@ -176,7 +199,7 @@ def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
         MODEL + "\nlibrary = torch.library.Library('of_the_test', 'DEF')\nlibrary.define('one(Tensor x) -> Tensor')\n"
     )
     checkout.commit(model=twice, test_model=LOOP)
-    status, said = checkout.ab("--base", "HEAD", "--", "-k", "loop")
+    status, said = checkout.ab("--base", "HEAD", "--processes", "3", "--", "-k", "loop")
     row = next(line for line in said.splitlines() if "test_model.py::test_loop" in line and "in turns" in line)
     # A busy machine may say what it likes of the time; of what is exact it may not.
     assert status in (0, 1), said
@@ -186,34 +209,44 @@ def test_the_same_commit_where_one_process_does_not_bear_both(checkout):
     )
 
 
-@pytest.mark.exhaustive
-def test_another_environment_is_compared_exactly(checkout):
-    torch_or_skip()
-    checkout.commit(model=MODEL, test_model=TESTS)
-    status, said = checkout.ab("--base-python", sys.executable, "--time", "off", "--", "test_model.py")
-    assert status == 0, said
-    assert f"perfguard ab: {sys.executable} → " in said
-    assert "not judged" in said
-
-
 # -- what has no steps -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.exhaustive
 def test_what_was_recorded_once_is_compared_exactly(checkout):
     checkout.commit(test_replay=REPLAY)
-    status, said = checkout.ab("--base", "main")
+    status, said = checkout.ab("--base-recording", str(RECORDING), is_child=True)
     assert status == 0, said
     assert "PASSED     test_replay.py::test_replay" in said
-    status, said = checkout.ab("--base-recording", str(RECORDING))
-    assert status == 0, said
+    assert "\r" not in said
+    assert "recording the working tree" not in said
     assert "times are shown, not judged: a stored recording cannot be run again next to the working tree" in said
 
 
-def test_each_workload_that_is_not_timed_has_its_reason(checkout):
-    checkout.commit(test_replay=REPLAY, test_other=REPLAY)
-    checkout.write(test_other=REPLAY.replace("torch-mlp", "torch-repeat2"))
-    status, said = checkout.ab("--base", "main")
+@pytest.mark.exhaustive
+def test_another_environment_is_compared_exactly_and_times_that_are_off_are_off_for_all(checkout):
+    checkout.commit(test_replay=REPLAY)
+    status, said = checkout.ab("--base-python", sys.executable, "--time", "off")
+    assert status == 0, said
+    assert f"perfguard ab: {sys.executable} → " in said
+    assert "PASSED     test_replay.py::test_replay" in said
+    assert "not judged" in said
+    assert "not timed" not in said
+    assert "no step was timed: --time off" in said.splitlines()
+    assert "not comparable (time is off)" in said.splitlines()[-1]
+
+
+BROKEN = "\n    raise AssertionError('no luck')\n"
+
+
+def test_each_workload_that_is_not_compared_or_not_timed_has_its_reason(checkout, tmp_path, monkeypatch):
+    """Nor does a side alone write to the page of a job, which is told of the comparison by --markdown."""
+    markdown, page = tmp_path / "ab.md", tmp_path / "page.md"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    checkout.commit(test_replay=REPLAY, test_other=REPLAY, test_failing="def test_replay(perfguard):" + BROKEN)
+    checkout.write(test_other=REPLAY.replace("torch-mlp", "torch-repeat2"), test_failing=REPLAY)
+    status, said = checkout.ab("--base", "main", "--markdown", str(markdown))
     assert status == 4, said
     blocks = said.replace("\n  ", "  ").splitlines()
     (same,) = [line for line in blocks if line.startswith("PASSED test_replay.py::test_replay  ")]
@@ -224,82 +257,70 @@ def test_each_workload_that_is_not_timed_has_its_reason(checkout):
     (other,) = [line for line in blocks if line.startswith("INCONCLUSIVE test_other.py::test_replay  ")]
     assert "B102 the baseline belongs to another fingerprint" in other
     assert other.endswith("  not timed: the two cannot be compared")
-    # Times that are off are off for all of them.
-    status, said = checkout.ab("--base", "main", "--time", "off", "--", "test_replay.py")
-    assert status == 0, said
-    assert "not timed" not in said
-    assert "no step was timed: --time off" in said.splitlines()
-    assert "not comparable (time is off)" in said.splitlines()[-1]
-
-
-@pytest.mark.exhaustive
-def test_what_only_one_side_has_is_said_and_what_is_gone_is_red(checkout):
-    checkout.commit(test_replay=REPLAY, test_old=REPLAY)
-    (checkout.top / "test_old.py").unlink()
-    checkout.write(test_new=REPLAY)
-    status, said = checkout.ab("--base", "main")
-    assert status == 1, said
-    assert "gone: test_old.py::test_replay ran on the base only" in said
-    assert "new: test_new.py::test_replay ran here only" in said
-
-
-@pytest.mark.exhaustive
-def test_a_test_that_stopped_measuring_says_why(checkout):
-    checkout.commit(test_replay=REPLAY, test_other=REPLAY)
-    checkout.write(test_other=REPLAY.replace("    perfguard.replay", "    raise ValueError('broken today')\n    #"))
-    status, said = checkout.ab("--base", "main")
-    assert status == 1, said
-    assert "gone: test_other.py::test_replay ran on the base only (ValueError: broken today)" in said
-
-
-BROKEN = "\n    raise AssertionError('no luck')\n"
-
-
-@pytest.mark.exhaustive
-def test_a_test_that_fails_here_is_red_whatever_it_measured(checkout):
-    checkout.commit(test_replay=REPLAY)
-    checkout.write(test_replay=REPLAY + BROKEN)
-    status, said = checkout.ab("--base", "main")
-    assert status == 1, said
-    assert "failed: test_replay.py::test_replay failed here (AssertionError: no luck)" in said
-    assert "PASSED     test_replay.py::test_replay" in said
-
-
-def test_a_test_that_failed_on_the_base_is_not_compared(checkout, tmp_path, monkeypatch):
-    """Nor does a side alone write to the page of a job, which is told of the comparison by --markdown."""
-    markdown, page = tmp_path / "ab.md", tmp_path / "page.md"
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
-    checkout.commit(test_replay="def test_replay(perfguard):" + BROKEN, test_other=REPLAY)
-    checkout.write(test_replay=REPLAY)
-    status, said = checkout.ab("--base", "main", "--markdown", str(markdown))
-    assert status == 4, said
-    assert "not compared: test_replay.py::test_replay failed on the base (AssertionError: no luck)" in said
-    assert "PASSED     test_other.py::test_replay" in said
+    assert "not compared: test_failing.py::test_replay failed on the base (AssertionError: no luck)" in said
     text = markdown.read_text(encoding="utf-8")
     assert "\n> main (" in text
-    assert "\n> not compared: test&#95;replay.py::test&#95;replay failed on the base" in text
-    assert "| ✅ PASSED | <code>test&#95;other.py::test&#95;replay</code> |" in text
+    assert "\n> not compared: test&#95;failing.py::test&#95;replay failed on the base" in text
+    assert "| ✅ PASSED | <code>test&#95;replay.py::test&#95;replay</code> |" in text
     assert not page.exists()
+
+
+@pytest.mark.exhaustive
+def test_what_one_side_lacks_and_what_fails_here_is_told(checkout):
+    """Paths into the checkout lead into the base, or it would lack what the checkout lacks."""
+    checkout.commit(test_replay=REPLAY, test_old=REPLAY, test_stops=REPLAY, test_fails=REPLAY)
+    (checkout.top / "test_old.py").unlink()
+    stops = REPLAY.replace("    perfguard.replay", "    raise ValueError('broken today')\n    #")
+    checkout.write(test_new=REPLAY, test_stops=stops, test_fails=REPLAY + BROKEN)
+    status, said = checkout.ab("--base", "main", "--", str(checkout.top), f"--rootdir={checkout.top}")
+    assert status == 1, said
+    lines = said.splitlines()
+    assert "gone: test_old.py::test_replay ran on the base only" in lines
+    assert "new: test_new.py::test_replay ran here only" in lines
+    assert "gone: test_stops.py::test_replay ran on the base only (ValueError: broken today)" in lines
+    assert "failed: test_fails.py::test_replay failed here (AssertionError: no luck)" in lines
+    assert "PASSED     test_replay.py::test_replay" in said
+    assert "PASSED     test_fails.py::test_replay" in said
 
 
 FAILS = "def test_first():" + BROKEN
 
 
+def test_a_test_that_pytest_stopped_before_is_not_green(checkout):
+    checkout.commit(test_a=FAILS, test_replay=REPLAY, test_0=REPLAY)
+    status, said = checkout.ab("--base", "main", "--", "-x")
+    assert "failed: test_replay.py::test_replay was not reached here: pytest stopped before it" in said
+    assert status == 1, said
+
+
 @pytest.mark.parametrize(
-    ("base", "now", "status", "said"),
+    ("base", "now", "status", "told"),
     [
-        (FAILS, FAILS, 1, "failed: test_replay.py::test_replay was not reached here: pytest stopped before it"),
-        (FAILS, "", 4, "not compared: test_replay.py::test_replay was not reached on the base"),
-        ("", FAILS, 1, "gone: test_replay.py::test_replay ran on the base only (pytest stopped before it)"),
+        (("r", "old"), ("r",), 1, ["gone: old ran on the base only"]),
+        (("r", "t"), ("r",), 1, ["gone: t ran on the base only (pytest stopped before it)"]),
+        (("r",), ("r", "t"), 4, ["not compared: t was not reached on the base"]),
+        (("r",), ("r", "b"), 4, ["not compared: b failed on the base (ValueError)"]),
+        (("r",), ("r", "new"), 0, ["new: new ran here only"]),
+        (("f", "r"), ("f", "r"), 1, ["failed: f failed here (OSError: x)"]),
+        # Where nothing is common, it is that which counts.
+        (("old",), ("new",), 4, ["gone: old ran on the base only", "new: new ran here only"]),
     ],
-    ids=["on both sides", "on the base", "here"],
 )
-def test_a_test_that_pytest_stopped_before_is_not_green(checkout, base, now, status, said):
-    checkout.commit(test_a=base, test_replay=REPLAY, test_0=REPLAY)
-    checkout.write(test_a=now)
-    assert said in (found := checkout.ab("--base", "main", "--", "-x"))[1]
-    assert found[0] == status, found[1]
+def test_each_of_them_alone_has_its_exit_code(tmp_path, capsys, base, now, status, told):
+    """Of two sides: what each measured, the exit code, and the remarks. Only here f fails, only the base fails at b."""
+    before, current = (
+        {name: Verdict(workload=name, outcome=Outcome.PASSED, findings=()) for name in side} for side in (base, now)
+    )
+    unreached = ("t",) if {*base} ^ {*now} == {"t"} else ()
+    ran = {"status": 1, "report": tmp_path / "none"}
+    recorded = Recorded(**ran, failed={"b": "ValueError"}, unreached=unreached if "t" in now else ())
+    here = Recorded(**ran, failed={"f": "OSError: x"} if "f" in now else {}, unreached=() if "t" in now else unreached)
+    found = paired._found("a → b", before, current, recorded, here)
+    assert found.remarks == told
+    found.rows.extend((current[name], None) for name in now if name in base)
+    requested = SimpleNamespace(time_off="")
+    assert paired.report(found, requested, ()) == status
+    assert set(told) < set(capsys.readouterr().out.splitlines())
 
 
 def test_workers_are_refused(checkout):
@@ -315,25 +336,15 @@ def test_a_base_that_lacks_the_test_compares_nothing(checkout):
     status, said = checkout.ab("--base", "main", "--", "test_new.py::test_replay")
     assert status == 4, said
     assert "nothing was compared: the two have no workload in common" in said
-    # What it has is compared all the same.
-    status, said = checkout.ab("--base", "main", "--", "test_new.py", "test_replay.py::test_replay")
-    assert status == 0, said
-    assert "PASSED     test_replay.py::test_replay" in said
-    assert "new: test_new.py::test_replay ran here only" in said
 
 
 @pytest.mark.parametrize(
     "base, why",
     [
         ({"test_replay": "import no_such_module\n"}, "ModuleNotFoundError: No module named 'no_such_module'"),
-        pytest.param(
-            {"test_replay": REPLAY, "conftest": "import no_such_module\n"},
-            "No module named 'no_such_module'",
-            marks=pytest.mark.exhaustive,
-        ),
         ({"test_replay": "import os; os.kill(os.getpid(), 9)\n"}, "it was ended by SIGKILL, which the system sends"),
     ],
-    ids=["test", "conftest", "killed"],
+    ids=["test", "killed"],
 )
 def test_a_base_that_cannot_run_is_invalid(checkout, base, why):
     checkout.commit(**base)
@@ -367,9 +378,9 @@ def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
-@pytest.mark.parametrize("where", ["src", "packages/core/src"])
-def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout, where):
-    """`pip install .` or `pip install ./packages/core` without -e: both sides would run what is installed."""
+def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
+    """`pip install ./packages/core` without -e: both sides would run what is installed."""
+    where = "packages/core/src"
     checkout.commit(test_replay=REPLAY + "\nimport model_of_mine\n", conftest="")
     installed = checkout.temporary / "site-packages"
     (checkout.top / where / "model_of_mine").mkdir(parents=True)
@@ -388,17 +399,6 @@ def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout, 
     status, said = checkout.ab("--base", "main")
     assert status == 3, said
     assert "the working tree took model_of_mine from elsewhere, so both sides would run the same code" in said
-
-
-@pytest.mark.exhaustive
-def test_paths_into_the_checkout_lead_into_the_base(checkout):
-    checkout.commit(test_replay=REPLAY + "\n\ndef test_base_only(perfguard): test_replay(perfguard)\n")
-    checkout.write(test_replay=REPLAY)
-    status, said = checkout.ab(
-        "--base", "main", "--", str(checkout.top / "test_replay.py"), f"--rootdir={checkout.top}"
-    )
-    assert status == 1, said
-    assert "gone: test_replay.py::test_base_only" in said
 
 
 # -- what is wrong with a call -----------------------------------------------------------------------------------------
@@ -490,8 +490,8 @@ def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
 @pytest.mark.exhaustive
 def test_a_test_that_hangs_is_ended(checkout):
     checkout.commit(test_hangs=HANGS)
-    status, said = checkout.ab("--base", "main", "--timeout", "8")
+    status, said = checkout.ab("--base", "main", "--timeout", "12")
     assert status == 3
     assert "INVALID: pytest cannot run the working tree: " in said
-    assert "was ended after 8 seconds" in said
+    assert "was ended after 12 seconds" in said
     assert not any(runs(pid) for pid in (checkout.temporary / "running").read_text().split())

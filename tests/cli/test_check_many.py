@@ -53,7 +53,7 @@ def environment() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
-    [("--json",), ("--explain", "--metrics"), pytest.param(("--select", "S,I"), marks=pytest.mark.exhaustive)],
+    [("--json",), ("--explain", "--metrics", "--select", "S,I")],
 )
 def test_what_is_printed_and_written_does_not_depend_on_the_number_of_jobs(ranks, tmp_path, more):
     printed = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli import run
 from tests.programs import run_program
 
 pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
@@ -102,10 +103,16 @@ def test_the_sample_of_the_documents_ends_in_a_verdict(project):
     assert any("has its own profiler (mindspore.Profiler); its output in" in line for line in lines)
 
 
+def test_the_status_of_the_script_is_that_of_the_command(project):
+    ended = perfguard(project, "--", "python", "torch_train.py", "train", "exit")
+    assert ended.returncode == 7, ended.stderr
+    assert "C113 the script failed" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "lines"),
     [
-        (("--", "python", "torch_train.py", "train", "exit"), 7, ["C113 the script failed"]),
         (("--window", "5:9", "--", "python", "torch_train.py", "train"), 3, ["C106", "the window needs 9"]),
         (("--window", "9:5", "--", "python", "torch_train.py"), 2, ["start_step=9, stop_step=5 is not a window"]),
         (
@@ -120,13 +127,13 @@ def test_the_sample_of_the_documents_ends_in_a_verdict(project):
         ((), 2, []),
     ],
 )
-def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, arguments, status, lines):
-    ended = perfguard(project, *arguments)
-    assert ended.returncode == status, ended.stderr
+def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, monkeypatch, arguments, status, lines):
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    ended = run("run", *arguments)
+    assert ended.exit_code == status, ended.stderr
     for line in lines:
         assert line in ended.stderr
-    # Of the script's own only: it is interrupted before it is killed.
-    assert "Traceback" not in ended.stderr or "--timeout" in arguments
 
 
 def test_ctrl_c_ends_the_script_and_says_so(project):
@@ -156,11 +163,12 @@ def test_ctrl_c_ends_the_script_and_says_so(project):
     assert "perfguard: stopped before the end; nothing more was done." in error
 
 
-def test_another_runs_place_is_neither_mixed_with_nor_overwritten(project):
+def test_another_runs_place_is_neither_mixed_with_nor_overwritten(project, monkeypatch):
     (project / "out").mkdir()
     (project / "out" / "notes.txt").write_text("mine")
-    ended = perfguard(project, "--output", "out", "--", "python", "torch_train.py")
-    assert ended.returncode == 2
+    monkeypatch.chdir(project)
+    ended = run("run", "--output", "out", "--", sys.executable, "torch_train.py")
+    assert ended.exit_code == 2
     assert (
         f"{project / 'out'} is not empty, and may hold another run; name a new directory with --output DIR."
         in ended.stderr
