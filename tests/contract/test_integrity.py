@@ -25,6 +25,7 @@ from perfguard.errors import StoreError
 from perfguard.findings import INVALIDATING_FAMILIES, Code, Severity
 from perfguard.recording import Recording, read_recording
 from tests.conftest import CHECKOUT, RECORDINGS
+from tests.contract.together import inspect_together, places
 
 GRAPH, PYNATIVE, TORCH, REPEAT = "mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2"
 DETAIL, TYPES = "cpu_op_detail_info_0.csv", "cpu_op_type_info_0.csv"
@@ -568,12 +569,21 @@ def codes(contract: Contract, severity: Severity) -> frozenset[str]:
     return frozenset(finding.code.name for finding in contract.findings if finding.severity is severity)
 
 
-@pytest.mark.parametrize("given_case", CASES, ids=lambda one: f"{one.recording}: {one.name}")
-@pytest.mark.usefixtures("must_not_hang")
-def test_a_corrupted_recording_is_found_out_by_exactly_these_codes(given_case, copy_recording):
-    directory = copy_recording(given_case.recording)
-    given_case.corrupt(directory)
-    contract = inspect(read_recording(directory))
+@pytest.fixture(scope="module")
+def corrupted(tmp_path_factory) -> list[Contract]:
+    """Return what is said of the recording of each case. (None of them must hang: see `test_nothing_odd_raises_or_hangs`.)"""
+    directories = places(tmp_path_factory.mktemp("corrupted"), len(CASES))
+    for one, directory in zip(CASES, directories, strict=True):
+        shutil.copytree(RECORDINGS / one.recording, directory, dirs_exist_ok=True)
+        one.corrupt(directory)
+    return inspect_together([read_recording(directory) for directory in directories])
+
+
+@pytest.mark.parametrize(
+    "number", range(len(CASES)), ids=lambda number: f"{CASES[number].recording}: {CASES[number].name}"
+)
+def test_a_corrupted_recording_is_found_out_by_exactly_these_codes(number, corrupted):
+    given_case, contract = CASES[number], corrupted[number]
     assert codes(contract, Severity.ERROR) == given_case.errors, contract.findings
     assert codes(contract, Severity.NOTE) == given_case.notes
     assert codes(contract, Severity.WARNING) == frozenset()
@@ -786,11 +796,13 @@ def test_nothing_odd_raises_or_hangs(name, copy_recording):
     ids=["argument", "shape", "time"],
 )
 def test_no_depth_of_nesting_raises(tmp_path, keys):
-    path = tmp_path / "w.pt.trace.json"
-    for depth in range(800, 1000, 4):
+    depths = range(800, 1000, 4)
+    directories = places(tmp_path, len(depths))
+    for directory, depth in zip(directories, depths, strict=True):
         event = '{"ph": "X", "cat": "cpu_op", "name": "n", "pid": 1, "tid": 1, ' + keys.format(deep=nested(depth)) + "}"
-        path.write_text(f'{{"schemaVersion": 1, "traceEvents": [{event}]}}', encoding="utf-8")
-        inspect(Recording(directory=tmp_path))
+        text = f'{{"schemaVersion": 1, "traceEvents": [{event}]}}'
+        (directory / "w.pt.trace.json").write_text(text, encoding="utf-8")
+    inspect_together([Recording(directory=directory) for directory in directories])
 
 
 @pytest.mark.parametrize(
@@ -822,23 +834,26 @@ TOKENS = [b"", b"\n", b",", b";", b'"', b"\\", b"[", b"{", b"}", b"\xff", b"\0",
 
 @pytest.mark.parametrize("recording", [GRAPH, PYNATIVE, TORCH, REPEAT])
 @settings(
-    max_examples=40,
+    max_examples=5,
     deadline=None,
     derandomize=True,
     phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())
 def test_no_bytes_in_any_file_make_the_inspection_raise(recording, data):
     source = RECORDINGS / recording / "profiler"
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
     with tempfile.TemporaryDirectory() as folder:
-        directory = Path(shutil.copytree(RECORDINGS / recording, Path(folder) / "r"))
-        for _ in range(data.draw(st.integers(1, 2))):
-            path = directory / "profiler" / data.draw(st.sampled_from(files))
-            raw = path.read_bytes()
-            start = data.draw(st.integers(0, len(raw)))
-            end = min(len(raw), start + data.draw(st.sampled_from([0, 1, 2, 5, 40, 1000])))
-            path.write_bytes(raw[:start] + data.draw(st.sampled_from(TOKENS)) + raw[end:])
-        for finding in inspect(read_recording(directory)).findings:
-            assert finding.message
+        directories = places(Path(folder), 8)
+        for directory in directories:
+            shutil.copytree(RECORDINGS / recording, directory, dirs_exist_ok=True)
+            for _ in range(data.draw(st.integers(1, 2))):
+                path = directory / "profiler" / data.draw(st.sampled_from(files))
+                raw = path.read_bytes()
+                start = data.draw(st.integers(0, len(raw)))
+                end = min(len(raw), start + data.draw(st.sampled_from([0, 1, 2, 5, 40, 1000])))
+                path.write_bytes(raw[:start] + data.draw(st.sampled_from(TOKENS)) + raw[end:])
+        for contract in inspect_together([read_recording(directory) for directory in directories]):
+            for finding in contract.findings:
+                assert finding.message
