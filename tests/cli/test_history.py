@@ -731,13 +731,13 @@ def test_a_stream_without_blocks_and_arrows_gets_others(tmp_path):
 
 @pytest.mark.slow
 def test_reports_of_many_jobs_at_once_are_all_there(tmp_path):
-    for number in range(8):
+    for number in range(4):
         report(Path(f"{number}.json"), number, {"steps": number})
     jobs = [
-        subprocess.Popen([SCRIPT, "history", "add", f"{number}.json"], stdout=subprocess.DEVNULL) for number in range(8)
+        subprocess.Popen([SCRIPT, "history", "add", f"{number}.json"], stdout=subprocess.DEVNULL) for number in range(4)
     ]
-    assert [job.wait(timeout=120) for job in jobs] == [0] * 8
-    assert len(rows(history("show").output)) == 8
+    assert [job.wait(timeout=120) for job in jobs] == [0] * 4
+    assert len(rows(history("show").output)) == 4
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,16 @@ from tests.facts import RECORDINGS
 from tests.reports import runs_to_show as show
 
 
+@cache
+def text_of_a_report() -> str:
+    return report_json(show.run_of(show.failing(), show.passing()))
+
+
 @pytest.fixture
 def report(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "report.json"
-    path.write_text(report_json(show.run_of(show.failing(), show.passing())), encoding="utf-8")
+    path.write_text(text_of_a_report(), encoding="utf-8")
     return path
 
 
@@ -151,8 +157,15 @@ def test_view_opens_a_browser(tmp_path, monkeypatch):
     page.unlink()
 
 
-@pytest.mark.parametrize("command", [("view", "-o"), ("report", "--json"), ("report", "--metrics")], ids=str)
-@pytest.mark.parametrize("name", ["recording.json", "steps.json", "profiler/more.txt"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("view", "-o"), "recording.json"),
+        (("view", "-o"), "profiler/more.txt"),
+        (("report", "--json"), "profiler/more.txt"),
+        (("report", "--metrics"), "steps.json"),
+    ],
+)
 def test_a_file_of_a_recording_that_is_read_is_never_written_over(tmp_path, command, name):
     shutil.copytree(TORCH, tmp_path / "r")
     (tmp_path / "r" / "profiler" / "more.txt").write_text("the profiler's")
@@ -262,7 +275,7 @@ def test_view_of_several_recordings_of_one_workload_shows_each_its_own_timeline(
     assert {json.loads(gzip.decompress(base64.b64decode(one)))["traceName"] for one in packed} == {"a", "b"}
 
 
-@pytest.mark.parametrize("at", [0, 60, 400])
+@pytest.mark.parametrize("at", [0, 400])
 def test_view_of_a_damaged_timeline_says_what_is_wrong(tmp_path, at):
     shutil.copytree(TORCH, tmp_path / "r")
     path = next((tmp_path / "r" / "profiler").rglob("*.json"))
