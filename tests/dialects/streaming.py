@@ -22,6 +22,7 @@ from perfguard.contract import Contract, inspect, inspection
 from perfguard.dialects import work
 from perfguard.findings import Finding
 from perfguard.measure import measure
+from tests.contract.together import inspect_together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +54,42 @@ def at_once(directory: Path) -> Judged:
     return Judged.of(inspect(replay(directory)))
 
 
-def streamed(directory: Path, *, chunk_bytes: int = 4000, in_a_file: bool = False) -> Judged:
-    """Inspect with every trace in such chunks, as if it had many rows; `in_a_file`: with tables as those of large traces."""
+@contextmanager
+def in_chunks(*, chunk_bytes: int = 4000, in_a_file: bool = False) -> Iterator[None]:
+    """Read every trace in such chunks, as if it had many rows; `in_a_file`: with tables as those of large traces."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(tables, "_QUICK_ROWS", 0)
         if in_a_file:
             patched.setattr(tables, "LARGE_BYTES", 0)
         patched.setattr(work, "STEPS_AT_ONCE", 2)
+        yield
+
+
+def streamed(directory: Path, **how: Any) -> Judged:
+    """Inspect with every trace in chunks."""
+    with in_chunks(**how):
         return Judged.of(inspect(replay(directory)))
+
+
+def all_at_once(directories: Sequence[Path]) -> list[Judged]:
+    """Inspect directories together, as they are."""
+    return [Judged.of(one) for one in inspect_together([replay(one) for one in directories])]
+
+
+def all_streamed(directories: Sequence[Path], **how: Any) -> list[Judged]:
+    """Inspect directories together, with every trace in chunks."""
+    with in_chunks(**how):
+        return all_at_once(directories)
+
+
+#: What is said of a directory in one chunk, and in many.
+Pair = tuple[Judged, Judged]
+
+
+def both_ways(directories: Sequence[Path], **how: Any) -> list[Pair]:
+    """Return the pair of each directory."""
+    return list(zip(all_at_once(directories), all_streamed(directories, **how), strict=True))
 
 
 class InAThread:
@@ -109,29 +137,43 @@ class Waited(second_process.Second):
         return found
 
 
-def beside(directory: Path, *, second: Callable[[], InAThread | Waited] = InAThread, **how: int) -> tuple[Judged, int]:
+def beside(directory: Path, **how: Any) -> tuple[Judged, int]:
     """Inspect with every trace streamed, and some chunks decoded by a second process; also return the number of these."""
-    started: list[Partner] = []
+    (found,) = all_beside([directory], **how)
+    return found
+
+
+def all_beside(
+    directories: Sequence[Path], *, second: Callable[[], InAThread | Waited] = InAThread, **how: Any
+) -> list[tuple[Judged, int]]:
+    """Do so with several directories, inspected together; each must have one cycle, where the numbers are wanted."""
+    decoded: list[int] = []
 
     @contextmanager
     def noted(*_: object) -> Iterator[InAThread | Waited]:
         with second() as found:
             yield found
-            started.extend(found.started)
+            decoded.append(sum(one.decoded for one in found.started))
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(second_process, "WORTH_BYTES", 0)
         patched.setattr(inspection, "second_process", noted)
-        found = streamed(directory, **how)
-    return found, sum(one.decoded for one in started)
+        found = all_streamed(directories, **how)
+    numbers = decoded if len(decoded) == len(directories) else [sum(decoded)] * len(directories)
+    return list(zip(found, numbers, strict=True))
 
 
-def the_same(directory: Path, *, digits: int | None = None, **how: int) -> Judged:
-    """Compare both ways, and return the result of the one in chunks.
+def the_same(directory: Path, *, digits: int | None = None, **how: Any) -> Judged:
+    """Compare both ways, and return the result of the one in chunks."""
+    return alike((at_once(directory), streamed(directory, **how)), digits=digits)
+
+
+def alike(pair: Pair, *, digits: int | None = None) -> Judged:
+    """Compare both, and return the one in chunks.
 
     `digits`: the decimals to compare of floats that are added up in another order; None: all.
     """
-    one, other = at_once(directory), streamed(directory, **how)
+    one, other = pair
     assert other.reported == one.reported
     assert rounded(other.measured, digits) == rounded(one.measured, digits)
     return other

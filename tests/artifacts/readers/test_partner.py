@@ -21,7 +21,8 @@ from perfguard.artifacts.readers import partner, second_process
 from perfguard.artifacts.readers.partner import Partner
 from perfguard.testing import conditions_of, generate
 from tests.conftest import CHECKOUT, RECORDINGS
-from tests.dialects.streaming import Waited, beside, streamed
+from tests.contract.together import places
+from tests.dialects.streaming import Waited, all_beside, all_streamed, streamed
 from tests.dialects.torch.test_chunks import REAL, damaged
 
 pytestmark = pytest.mark.skipif(
@@ -41,24 +42,22 @@ def trace_of(directory: Path) -> Path:
     return next(one for one in sorted(directory.rglob("*.json")) if "trace" in one.name)
 
 
-def the_same(directory: Path, *, at_least: int = 1, **how: Any) -> None:
+def the_same(*directories: Path, at_least: int = 1, **how: Any) -> None:
     """Hold one process against two, of which the second decodes `at_least` so many chunks."""
     second = {"second": how.pop("second")} if "second" in how else {}
-    found, elsewhere = beside(directory, **second, **how)
-    assert found == streamed(directory, **how)
-    assert elsewhere >= at_least
+    both = zip(all_beside(directories, **second, **how), all_streamed(directories, **how), strict=True)
+    for directory, ((found, elsewhere), alone) in zip(directories, both, strict=True):
+        assert found == alone, directory
+        assert elsewhere >= at_least, directory
 
 
-@pytest.mark.parametrize(
-    ("layout", "condition"),
-    [
-        *((layout, "") for layout in LAYOUTS),
-        *(often(layout, one) for layout in LAYOUTS for one in CONDITIONS if one in conditions_of(layout)),
-    ],
-)
-def test_generated_traces_come_out_the_same(tmp_path, layout, condition):
-    generate(layout, seed=4, operators=12, steps=4, conditions={condition: True} if condition else {}).write(tmp_path)
-    the_same(tmp_path)
+@pytest.mark.parametrize("conditions", [("",), often(CONDITIONS)])
+def test_generated_traces_come_out_the_same(tmp_path, conditions):
+    several = [(layout, one) for layout in LAYOUTS for one in conditions if not one or one in conditions_of(layout)]
+    directories = places(tmp_path, len(several))
+    for (layout, one), directory in zip(several, directories, strict=True):
+        generate(layout, seed=4, operators=12, steps=4, conditions={one: True} if one else {}).write(directory)
+    the_same(*directories)
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -68,16 +67,16 @@ def test_real_recordings_come_out_the_same(name):
 
 @pytest.mark.slow
 def test_the_corpus_comes_out_the_same(real_traces):
-    for place in sorted({path.parent for path, _ in real_traces}):
-        the_same(place, at_least=0, chunk_bytes=30_000)
+    several = sorted({path.parent for path, _ in real_traces})
+    the_same(*several, at_least=0, chunk_bytes=30_000)
 
 
 @pytest.mark.parametrize("name", [REAL[0], often(REAL[1])])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
-    directory = damaged(data, name, tmp_path_factory.mktemp("damaged"))
-    the_same(directory, at_least=0, chunk_bytes=chunk_bytes)
+    directories = [damaged(data, name, place) for place in places(tmp_path_factory.mktemp("damaged"), 6)]
+    the_same(*directories, at_least=0, chunk_bytes=chunk_bytes)
 
 
 @pytest.mark.parametrize("share", [0.6, *map(often, (0.3, 0.9, 0.999))])

@@ -15,32 +15,56 @@ import pytest
 from perfguard.testing import generate
 from tests.contract.test_damage import CASES as DAMAGED
 from tests.contract.test_damage import document
-from tests.dialects.streaming import Judged, the_same
+from tests.dialects.streaming import Judged, Pair, alike, both_ways, the_same
 
 LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.3", "ms-2.5+cpu")
 Events = list[dict[str, Any]]
 
 
-def said(directory: Path, *, of_a_trace: bool = True, in_a_file: bool = False) -> Judged:
+def said(found: Pair | Path, *, of_a_trace: bool = True, in_a_file: bool = False) -> Judged:
     """Return what is said of a directory, however it is cut. Sums and spreads of floats are added up in another order."""
-    found = the_same(directory, digits=6, in_a_file=in_a_file)
-    assert bool(found.streamed) == of_a_trace
-    return found
+    judged = the_same(found, digits=6, in_a_file=in_a_file) if isinstance(found, Path) else alike(found, digits=6)
+    assert bool(judged.streamed) == of_a_trace
+    return judged
+
+
+def written(place: Path, layout: str, **how: Any) -> Path:
+    """Generate a directory in a place of its own."""
+    directory = place / str(len(list(place.iterdir())))
+    generate(layout, operators=12, **how).write(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory):
+    place = tmp_path_factory.mktemp("right")
+    several = [(layout, ranks) for layout in LAYOUTS for ranks in (1, 2)]
+    pairs = both_ways([written(place, layout, seed=ranks, ranks=ranks, steps=2) for layout, ranks in several])
+    return dict(zip(several, pairs, strict=True))
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_of_what_is_right_nothing_is_said(tmp_path, layout, ranks):
-    generate(layout, seed=ranks, ranks=ranks, operators=12, steps=2).write(tmp_path)
-    assert not said(tmp_path).findings
+def test_of_what_is_right_nothing_is_said(right, layout, ranks):
+    assert not said(right[layout, ranks]).findings
+
+
+BESIDE = [case for case in DAMAGED if case.layout in LAYOUTS]
+
+
+@pytest.fixture(scope="module")
+def damaged_beside(tmp_path_factory):
+    place = tmp_path_factory.mktemp("beside")
+    directories = [written(place, one.layout, seed=3, ranks=one.ranks, conditions=one.conditions) for one in BESIDE]
+    for one, directory in zip(BESIDE, directories, strict=True):
+        one.damage(directory)
+    return dict(zip((one.name for one in BESIDE), both_ways(directories), strict=True))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", [case for case in DAMAGED if case.layout in LAYOUTS], ids=lambda case: case.name)
-def test_what_is_wrong_beside_the_trace_is_said_alike(tmp_path, case):
-    generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(tmp_path)
-    case.damage(tmp_path)
-    said(tmp_path)
+@pytest.mark.parametrize("name", [case.name for case in BESIDE])
+def test_what_is_wrong_beside_the_trace_is_said_alike(damaged_beside, name):
+    said(damaged_beside[name])
 
 
 # -- damage of the trace itself ---------------------------------------------------------------------------------------
@@ -231,27 +255,45 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("layout", "case"),
-    [(layout, case) for case in CASES for layout in case.layouts],
-    ids=lambda one: getattr(one, "name", one),
-)
-def test_what_is_wrong_in_the_trace_is_said_alike(tmp_path, layout, case):
-    generate(layout, seed=3, operators=12, steps=4).write(tmp_path)
-    document("trace_view.json", case.damage)(tmp_path)
-    found = said(tmp_path)
+EVERY = [(layout, case) for case in CASES for layout in case.layouts]
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    place = tmp_path_factory.mktemp("damaged")
+    directories = [written(place, layout, seed=3, steps=4) for layout, _ in EVERY]
+    for (_, case), directory in zip(EVERY, directories, strict=True):
+        document("trace_view.json", case.damage)(directory)
+    return dict(zip(((layout, case.name) for layout, case in EVERY), both_ways(directories), strict=True))
+
+
+@pytest.mark.parametrize(("layout", "case"), EVERY, ids=lambda one: getattr(one, "name", one))
+def test_what_is_wrong_in_the_trace_is_said_alike(damaged, layout, case):
+    found = said(damaged[layout, case.name])
     assert any(case.says in finding.message for finding in found.findings), found.reported
 
 
-@pytest.mark.parametrize("key", ["pid", "tid", "id", "ts"])
-@pytest.mark.parametrize("layout", ["pt-npu", "pt-torch"])
-def test_a_number_of_more_digits_than_python_reads_breaks_the_schema(tmp_path, layout, key):
-    generate(layout, seed=3, operators=6).write(tmp_path)
-    (trace,) = (one for one in tmp_path.rglob("*.json") if one.name.endswith(("trace_view.json", ".pt.trace.json")))
-    text, count = re.subn(rf'"{key}": *"?-?[0-9.]+"?', f'"{key}": {"9" * 5000}', trace.read_text(), count=1)
-    assert count
-    trace.write_text(text)
-    assert "S103" in {finding.code.name for finding in said(tmp_path, of_a_trace=False).findings}
+LONG_NUMBERS = [(layout, key) for layout in ("pt-npu", "pt-torch") for key in ("pid", "tid", "id", "ts")]
+
+
+@pytest.fixture(scope="module")
+def with_long_numbers(tmp_path_factory):
+    place = tmp_path_factory.mktemp("long")
+    directories = [written(place, layout, seed=3) for layout, _ in LONG_NUMBERS]
+    for (_, key), directory in zip(LONG_NUMBERS, directories, strict=True):
+        (trace,) = (
+            one for one in directory.rglob("*.json") if one.name.endswith(("trace_view.json", ".pt.trace.json"))
+        )
+        text, count = re.subn(rf'"{key}": *"?-?[0-9.]+"?', f'"{key}": {"9" * 5000}', trace.read_text(), count=1)
+        assert count
+        trace.write_text(text)
+    return dict(zip(LONG_NUMBERS, both_ways(directories), strict=True))
+
+
+@pytest.mark.parametrize(("layout", "key"), LONG_NUMBERS)
+def test_a_number_of_more_digits_than_python_reads_breaks_the_schema(with_long_numbers, layout, key):
+    found = said(with_long_numbers[layout, key], of_a_trace=False)
+    assert "S103" in {finding.code.name for finding in found.findings}
 
 
 def test_events_alike_but_for_their_arguments_are_no_repeats(tmp_path):
