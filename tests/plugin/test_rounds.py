@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,7 +27,8 @@ runs = 2
 step_cost = 4.0
 """
 
-#: Every process that times says which test it runs; windows are hundredths of a second.
+#: Every process that times says which test it runs; windows are hundredths of a second, and a suspect has three processes.
+#: Tests are skipped unless an option is given, which the timed processes must know as well.
 CONFTEST = """
 import os
 import pytest
@@ -36,7 +36,15 @@ from perfguard import thresholds
 
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
 thresholds.WINDOW_S, thresholds.WARMUP_S, thresholds.BUSY_SHARE = 0.02, 0.02, 1.0
-thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR = 10.0, 0.0
+thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR, thresholds.MOST_RUNS = 10.0, 0.0, 3
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "big: needs much")
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("-m") != "big":
+        for item in items:
+            item.add_marker(pytest.mark.skip("needs -m big"))
 
 def note(what, file="seen"):
     if IN_A_PROCESS:
@@ -53,12 +61,14 @@ import os
 import signal
 import sys
 import time
+import unittest
 import pytest
 import torch
 import perfguard as pg
 from conftest import IN_A_PROCESS, note
 
-pytestmark = pytest.mark.perfguard(backend="torch", timed_steps=5, window=pg.StepWindow(skip_first=1, warmup=1, active=2))
+window = pg.StepWindow(skip_first=1, warmup=1, active=2)
+pytestmark = [pytest.mark.big, pytest.mark.perfguard(backend="torch", timed_steps=5, window=window)]
 x = torch.ones(64, 64)
 
 def product():
@@ -90,16 +100,16 @@ class TestIn:
         assert torch.get_num_threads() == 1
         perfguard(product)
 
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def guard(self, perfguard):
+        self.perfguard = perfguard
+
+    def test_case(self):
+        self.perfguard(product)
+
 def test_last(perfguard, of_module):
     perfguard(lambda: [product() for _ in range(int(os.environ.get("FACTOR", "1")) if IN_A_PROCESS else 1)])
-
-@pytest.mark.perfguard(isolated=True)
-def test_isolated(perfguard):
-    perfguard(product)
-
-@pytest.mark.perfguard(threads=2)
-def test_two_threads(perfguard):
-    perfguard(product)
 
 def test_script(perfguard):
     if IN_A_PROCESS:
@@ -111,9 +121,9 @@ def test_not_selected(perfguard):
 """
 )
 
-#: Seconds for a session that starts seven or eight processes of torch, on a machine that has other work to do.
-LONG_S = 400.0
 IN_ORDER = ["test_named", "TestIn::test_sized[a/b]", "TestIn::test_sized[x::y]", "test_last"]
+#: It comes to its guard by a fixture for all tests, so that no round is planned with it.
+UNPLANNED = "TestCase::test_case"
 
 
 def processes(project, file="seen") -> list[list[str]]:
@@ -136,12 +146,12 @@ def written(project, conftest=CONFTEST):
 
 @pytest.fixture(scope="module")
 def shared(module_project):
-    """A file of tests of every kind with baselines of two processes, and what its timed processes noted."""
+    """A file of tests with baselines of two processes, and what its timed processes noted."""
     project = written(module_project("rounds"))
     project.write("train.py", "open('trained', 'x').close()")
     project.write("test_shared.py", SHARED.replace("RECORDING", repr(str(RECORDINGS / "torch-mlp"))))
-    run = project.run("--perfguard-update", "--perfguard-report=created.json", "-k", "not selected", timeout_s=LONG_S)
-    assert run.counts == {"passed": 7, "deselected": 1}, run.text
+    run = project.run("--perfguard-update", "--perfguard-report=created.json", "-m", "big", "-k", "not selected")
+    assert run.counts == {"passed": 6, "deselected": 1}, run.text
     return project, processes(project), processes(project, "fixtures")
 
 
@@ -149,30 +159,23 @@ def shared(module_project):
 def test_a_refresh_has_one_process_a_round_and_rotates_the_order(shared):
     _, seen, _ = shared
     # What test_script does belongs into no shared process, and its guard times nothing.
-    assert [one for one in seen if "test_named" in one] == [[*IN_ORDER, "test_script"], [*IN_ORDER[1:], IN_ORDER[0]]]
-
-
-@pytest.mark.slow
-def test_what_is_isolated_or_has_other_threads_has_other_processes(shared):
-    _, seen, _ = shared
-    others = [one for one in seen if "test_named" not in one]
-    assert Counter(map(tuple, others)) == {("test_isolated",): 2, ("test_two_threads",): 2}
+    assert seen == [[*IN_ORDER, "test_script"], [*IN_ORDER[1:], IN_ORDER[0]], [UNPLANNED], [UNPLANNED]]
 
 
 @pytest.mark.slow
 def test_every_workload_has_the_timings_of_every_round(shared):
+    """None is lost, so the conftest.py of a timed process reads the options of the run."""
     project, _, _ = shared
     found = {one["workload"]: one for one in project.report("created.json")["workloads"]}
     timed = {name for name, one in found.items() if one["timings"]}
     assert {name.removeprefix("test_shared.py::") for name in timed} == {
-        *("test_named#first", "test_named#second", *IN_ORDER[1:]),
-        *("test_isolated", "test_two_threads"),
+        *("test_named#first", "test_named#second", *IN_ORDER[1:], UNPLANNED)
     }
     for name in timed:
         assert [one["workload"] for one in found[name]["timings"]] == [name] * 2
         assert found[name]["lost_runs"] == []
         # test_named sets threads itself.
-        threads = 2 if "two_threads" in name or "named" in name else 1
+        threads = 2 if "named" in name else 1
         assert {one["threads"] for one in found[name]["timings"]} == {threads}
 
 
@@ -190,77 +193,17 @@ def test_a_script_is_run_in_no_round(shared):
 
 
 @pytest.mark.slow
-def test_one_suspect_has_four_processes_of_its_own_and_the_others_share_one(shared, tmp_path):
+def test_one_suspect_has_the_later_processes_to_itself_and_the_others_share_one(shared, tmp_path):
     project = shared[0].copy(tmp_path / "copy")
-    run = project.run(
-        "--perfguard",
-        "--perfguard-report=slow.json",
-        "-k",
-        "named or TestIn or last",
-        env={"FACTOR": "100"},
-        timeout_s=LONG_S,
-    )
+    options = ("--perfguard", "--perfguard-report=slow.json", "-m", "big", "-k", "not selected and not script")
+    run = project.run(*options, env={"FACTOR": "100"})
     assert run.status == 0, run.text
-    assert processes(project) == [IN_ORDER, *[["test_last"]] * 4]
+    assert processes(project) == [IN_ORDER, [UNPLANNED], *[["test_last"]] * 2]
     found = {
         one["workload"].rpartition("::")[2]: len(one["timings"]) for one in project.report("slow.json")["workloads"]
     }
-    assert found.pop("test_last") == 5
+    assert found.pop("test_last") == 3
     assert set(found.values()) == {1}
-
-
-OTHER_FORMS = (
-    HEAD
-    + """
-import unittest
-
-class TestCase(unittest.TestCase):
-    @pytest.fixture(autouse=True)
-    def guard(self, perfguard):
-        self.perfguard = perfguard
-
-    def test_case(self):
-        self.perfguard(product)
-
-def test_by_name(request):
-    request.getfixturevalue("perfguard")(product)
-"""
-)
-
-
-@pytest.mark.slow
-def test_tests_that_come_to_their_guard_in_another_way_are_timed_as_well(module_project):
-    project = written(module_project("other-forms"))
-    project.write("test_forms.py", OTHER_FORMS)
-    for option, runs in (("--perfguard-update", 2), ("--perfguard", 1)):
-        run = project.run(option, "--perfguard-report=forms.json", timeout_s=LONG_S)
-        assert (run.status, run.counts) == (0, {"passed": 2}), run.text
-        assert {len(one["timings"]) for one in project.report("forms.json")["workloads"]} == {runs}
-
-
-@pytest.mark.slow
-def test_a_baseline_whose_processes_were_all_lost_is_not_written(module_project):
-    """It would never be judged by time. The reason is told, and the way to store none on purpose."""
-    project = written(module_project("all-lost"))
-    lost = "def test_lost(perfguard):\n    if IN_A_PROCESS:\n        pytest.skip('not here')\n    perfguard(product)\n"
-    project.write("test_lost.py", HEAD + lost)
-    run = project.run("--perfguard-update", timeout_s=LONG_S)
-    assert run.status == 1, run.text
-    assert ": none of 2 processes left a time: run 1 was skipped and timed nothing: not here; correct that" in run.text
-    assert not list((project.directory / "baselines").glob("test_*.json"))
-
-
-@pytest.mark.slow
-def test_options_that_a_conftest_reads_are_there_in_the_timed_processes(module_project):
-    skips = "def pytest_collection_modifyitems(config, items):\n    if config.getoption('-m') != 'big':\n"
-    skips += "        for item in items:\n            item.add_marker(pytest.mark.skip('needs -m big'))\n"
-    markers = "def pytest_configure(config):\n    config.addinivalue_line('markers', 'big: needs much')\n"
-    project = written(module_project("conftest-reads"), conftest=CONFTEST + markers + skips)
-    project.write("test_big.py", HEAD + "@pytest.mark.big\ndef test_big(perfguard):\n    perfguard(product)\n")
-    run = project.run("--perfguard-update", "-m", "big", "--perfguard-report=big.json", timeout_s=LONG_S)
-    assert (run.status, run.counts) == (0, {"passed": 1}), run.text
-    (one,) = project.report("big.json")["workloads"]
-    assert len(one["timings"]) == 2
 
 
 @pytest.mark.slow
@@ -268,10 +211,12 @@ def test_options_that_a_conftest_reads_are_there_in_the_timed_processes(module_p
 def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
     """They have limits of their own; the first test of a file waits for the processes that time all of them."""
     pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install 'perfguard[test]'")
-    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(10 if IN_A_PROCESS else 0)\n"
-    project = written(module_project("limited"), conftest=CONFTEST + slow)
+    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(20 if IN_A_PROCESS else 0)\n"
+    conftest = f"{CONFTEST}\n{slow}\nthresholds.LEAST_TIMEOUT_S = 300.0\n"
+    project = written(module_project("limited"), conftest)
     project.write("test_limited.py", HEAD + "def test_limited(perfguard):\n    perfguard(product)\n")
-    run = project.run("--perfguard-update", "-o", "timeout=15", timeout_s=LONG_S)
+    # Each of the two processes is within the limit, both together are not.
+    run = project.run("--perfguard-update", "-m", "big", "-o", "timeout=30")
     assert (run.status, run.counts) == (0, {"passed": 1}), run.text
 
 
@@ -323,21 +268,69 @@ def test_after(perfguard):
 )
 
 
-@pytest.mark.slow
-def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothing(module_project):
+#: Tests that share no process, beside one that does.
+APART = (
+    HEAD
+    + """
+def test_together(perfguard):
+    perfguard(product)
+
+@pytest.mark.perfguard(isolated=True)
+def test_isolated(perfguard):
+    perfguard(product)
+
+@pytest.mark.perfguard(threads=2)
+def test_two_threads(perfguard):
+    perfguard(product)
+
+def test_by_name(request):
+    request.getfixturevalue("perfguard")(product)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def bad(module_project):
+    """Both files with baselines of one process: the project, the run, the processes of each file, and its workloads."""
     project = written(module_project("bad"))
+    project.write("test_apart.py", APART)
     project.write("test_bad.py", BAD)
-    run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-report=r.json", timeout_s=LONG_S)
-    found = {one["workload"].removeprefix("test_bad.py::test_"): one for one in project.report("r.json")["workloads"]}
+    run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-report=r.json", "-m", "big")
+    seen = processes(project)
+    found = {one["workload"].partition("::test_")[2]: one for one in project.report("r.json")["workloads"]}
+    return project, run, seen[:4], seen[4:], found
+
+
+@pytest.mark.slow
+def test_what_is_isolated_or_has_other_threads_or_asks_late_has_other_processes(bad):
+    _, _, seen, _, found = bad
+    assert seen == [["test_together"], ["test_isolated"], ["test_two_threads"], ["test_by_name"]]
+    (timing,) = found["two_threads"]["timings"]
+    assert timing["threads"] == 2
+    assert [len(found[name]["timings"]) for name in ("together", "isolated", "by_name")] == [1, 1, 1]
+
+
+@pytest.mark.slow
+def test_a_baseline_whose_processes_were_all_lost_is_not_written(bad):
+    """It would never be judged by time. The reason is told, and the way to store none on purpose."""
+    project, run, _, _, _ = bad
+    assert run.status == 1, run.text
+    assert ": none of 1 processes left a time: run 1 was skipped and timed nothing: not here; correct that" in run.text
+    stored = {name.removeprefix("test_bad.py::test_") for name in project.workloads}
+    assert {"before", "raises", "skips", "after"} & stored == {"before", "after"}
+
+
+@pytest.mark.slow
+def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothing(bad):
+    project, run, _, seen, found = bad
     lost = {name: lost["reason"] for name in found for lost in found[name]["lost_runs"]}
     assert lost == {
         "raises": "failed and timed nothing: ValueError: no luck",
         "skips": "was skipped and timed nothing: not here",
     }, run.text
-    assert {name for name, one in found.items() if len(one["timings"]) == 1} == {
-        *("before", "forks", "killed_after_a_name#kept", "killed_after_a_name#redone", "hangs", "after")
-    }
-    assert processes(project) == [
+    timed = ("before", "forks", "killed_after_a_name#kept", "killed_after_a_name#redone", "hangs", "after")
+    assert [len(found[name]["timings"]) for name in timed] == [1] * len(timed)
+    assert seen == [
         # The round, and what was left of it each time that its process was ended.
         ["test_before", "test_raises", "test_skips", "test_forks", "test_killed_after_a_name"],
         ["test_hangs"],
