@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -64,26 +65,30 @@ def test_rows_that_break_a_rule_are_findings_at_their_events(tmp_path):
     }
 
 
-@pytest.mark.parametrize(
-    "header, query, count",
-    [
-        ({}, f"{QUERY} and ns > 1e9", 0),
-        ({"needs": "kernels"}, QUERY, 0),
-        ({"needs": "kernels | spans"}, QUERY, 6),
-        ({"needs": "kernels, spans"}, QUERY, 0),
-        ({"needs": "operators"}, QUERY, 6),
-        ({"needs": "drawn_kernels"}, QUERY, 0),
-        ({"layouts": "pt-torch, pt-npu"}, QUERY, 6),
-        ({"layouts": "pt-npu"}, QUERY, 0),
-        ({"files": "trace"}, QUERY, 6),
-        ({"files": "trace kernel_details"}, QUERY, 0),
-        ({"message": "rank {rank} of {layout}"}, "select cycle, rank, layout from cycles", 1),
-        # A code of a text is never seen.
-        ({"message": "{t}"}, "select cycle, typeof(name) as t from spans where typeof(name) <> 'VARCHAR'", 0),
-    ],
-)
-def test_where_a_check_is_asked(header, query, count, tmp_path):
-    assert len(found(tmp_path, TORCH, written(query, **header))) == count
+ASKED = [
+    ({}, f"{QUERY} and ns > 1e9", 0),
+    ({"needs": "kernels"}, QUERY, 0),
+    ({"needs": "kernels | spans"}, QUERY, 6),
+    ({"needs": "kernels, spans"}, QUERY, 0),
+    ({"needs": "operators"}, QUERY, 6),
+    ({"needs": "drawn_kernels"}, QUERY, 0),
+    ({"layouts": "pt-torch, pt-npu"}, QUERY, 6),
+    ({"layouts": "pt-npu"}, QUERY, 0),
+    ({"files": "trace"}, QUERY, 6),
+    ({"files": "trace kernel_details"}, QUERY, 0),
+    ({"message": "rank {rank} of {layout}"}, "select cycle, rank, layout from cycles", 1),
+    # A code of a text is never seen.
+    ({"message": "{t}"}, "select cycle, typeof(name) as t from spans where typeof(name) <> 'VARCHAR'", 0),
+]
+
+
+def test_where_a_check_is_asked(tmp_path):
+    texts = [
+        written(query, **header, check=f"check_{number}", code=f"U{number:03}")
+        for number, (header, query, _) in enumerate(ASKED)
+    ]
+    counts = Counter(one.code.name for one in found(tmp_path, TORCH, *texts))
+    assert [counts[f"U{number:03}"] for number in range(len(ASKED))] == [count for *_, count in ASKED]
 
 
 @pytest.mark.parametrize("header, place", [({}, ":2"), ({"in": "trace_view"}, " $[2]")])
@@ -257,12 +262,17 @@ def test_a_name_or_a_code_that_is_there_twice_is_refused(other, word, tmp_path):
         ),
     ],
 )
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, jobs, tmp_path):
-    generate("pt-torch", ranks=2, steps=2).write(tmp_path / "ranks")
+def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, tmp_path):
     with pytest.raises(UsageError) as error:
-        found(tmp_path, tmp_path / "ranks", written(query, **header), visit=partial(in_parallel, jobs=jobs))
+        found(tmp_path, TORCH, written(query, **header))
     assert sentence in str(error.value)
+
+
+def test_what_a_process_finds_in_its_rows_is_the_same_sentence(tmp_path):
+    generate("pt-torch", ranks=2, steps=2).write(tmp_path / "ranks")
+    text = written("select cycle, name, 1 as ns, 'bad' as severity from spans")
+    with pytest.raises(UsageError, match="returned the unknown severity 'bad'"):
+        found(tmp_path, tmp_path / "ranks", text, visit=partial(in_parallel, jobs=2))
 
 
 def test_a_check_without_an_end_ends(tmp_path, monkeypatch, must_not_hang):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.readers.summary import read_records
-from perfguard.contract import expectation, inspect
+from perfguard.contract import Contract, expectation, inspect
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.measure import measure
 from perfguard.recording import read_recording
+from tests.contract.together import inspect_together, places
 from tests.dialects.test_summary import GRAPH, LINEAGE, LINEAGE_EVENTS, NAME, VERSION, event, part, scalar, write
 
 LOSS, FIRST = "loss/auto", "first"
@@ -136,20 +138,29 @@ def test_what_only_operators_of_the_user_wrote_has_no_rule(found):
     assert found([record(step, scalar("mine", 1.0)) for step in (3, 5, 11, 13, 40)], "collect_freq=2") == []
 
 
-@settings(deadline=None)
-@given(frequency=st.integers(1, 9), count=st.integers(5, 30), lost=st.data(), first=st.sampled_from([1, 1, 1, 100]))
-def test_any_step_but_the_first_and_last_is_missed(tmp_path_factory, frequency, count, lost, first):
-    place = tmp_path_factory.mktemp("any")
-    base = 0 if first == 1 else 100 // frequency * frequency
-    steps = sorted({first, *(base + frequency * (n + 1) for n in range(count))})
-    write(place, LINEAGE_EVENTS, LINEAGE)
-    write(place, [VERSION, *losses(*steps)])
-    assert [f.code.name for f in inspect(read_recording(place)).findings if f.severity is Severity.ERROR] == []
-    # The gap must not lead to another frequency: what is left must still have the old one in it.
-    gone = lost.draw(st.sampled_from(steps[2:-1]))
-    write(place, [VERSION, *losses(*(step for step in steps if step != gone))])
-    (error,) = [f for f in inspect(read_recording(place)).findings if f.severity is Severity.ERROR]
-    assert error.message == f"there are no values of step {gone}"
+FREQUENCIES = st.tuples(st.integers(1, 9), st.integers(5, 30), st.integers(0, 27), st.sampled_from([1, 1, 1, 100]))
+
+
+@settings(max_examples=8)
+@given(st.lists(FREQUENCIES, min_size=1, max_size=12))
+def test_any_step_but_the_first_and_last_is_missed(tmp_path_factory, several):
+    directories, lost = places(tmp_path_factory.mktemp("any"), 2 * len(several)), []
+    for number, (frequency, count, place, first) in enumerate(several):
+        base = 0 if first == 1 else 100 // frequency * frequency
+        steps = sorted({first, *(base + frequency * (n + 1) for n in range(count))})
+        # The gap must not lead to another frequency: what is left must still have the old one in it.
+        inner = steps[2:-1]
+        lost.append(inner[place % len(inner)])
+        for directory, gone in ((directories[2 * number], None), (directories[2 * number + 1], lost[-1])):
+            write(directory, LINEAGE_EVENTS, LINEAGE)
+            write(directory, [VERSION, *losses(*(step for step in steps if step != gone))])
+    found = errors_of(inspect_together([read_recording(one) for one in directories]))
+    assert found[::2] == [[]] * len(several)
+    assert found[1::2] == [[f"C101 there are no values of step {gone}"] for gone in lost]
+
+
+def errors_of(contracts: Sequence[Contract]) -> list[list[str]]:
+    return [[f"{f.code.name} {f.message}" for f in one.findings if f.severity is Severity.ERROR] for one in contracts]
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------
@@ -321,22 +332,23 @@ def test_a_step_far_beyond_the_others_is_found(found):
     assert said == (f"C101 there are no values of steps {', '.join(map(str, range(5, 13)))} and {2**62 - 13} more")
 
 
-@settings(deadline=None)
-@given(st.sets(st.integers(1, 40), min_size=1), st.integers(1, 12), st.none() | st.integers(1, 50))
-def test_the_steps_that_are_absent_are_those_of_the_rule(tmp_path_factory, there, frequency, total):
-    place = tmp_path_factory.mktemp("rule")
-    write(place, LINEAGE_EVENTS, LINEAGE)
-    write(place, [VERSION, *losses(*sorted(there))])
-    required = {1, *range(frequency, (max(there) if total is None else total) + 1, frequency)}
-    stated = f"collect_freq={frequency}" + (f",summary_steps={total}" if total else "")
-    wanted = [
-        f"C101 there are no values of {in_words(required - there)}" if required - there else "",
-        f"C101 there are values of {in_words(there - required)}, which should not be collected"
-        if there - required
-        else "",
-    ]
-    errors = [f for f in inspect(read_recording(place), expectation([stated])).findings if f.severity is Severity.ERROR]
-    assert [f"{f.code.name} {f.message}" for f in errors] == [one for one in wanted if one]
+RULES = st.tuples(st.sets(st.integers(1, 40), min_size=1), st.integers(1, 12), st.none() | st.integers(1, 50))
+
+
+@settings(max_examples=8)
+@given(st.lists(RULES, min_size=1, max_size=24))
+def test_the_steps_that_are_absent_are_those_of_the_rule(tmp_path_factory, several):
+    directories, told, wanted = places(tmp_path_factory.mktemp("rule"), len(several)), [], []
+    for place, (there, frequency, total) in zip(directories, several, strict=True):
+        write(place, LINEAGE_EVENTS, LINEAGE)
+        write(place, [VERSION, *losses(*sorted(there))])
+        required = {1, *range(frequency, (max(there) if total is None else total) + 1, frequency)}
+        told.append(expectation([f"collect_freq={frequency}" + (f",summary_steps={total}" if total else "")]))
+        absent, extra = required - there, there - required
+        wanted.append([f"C101 there are no values of {in_words(absent)}"] if absent else [])
+        if extra:
+            wanted[-1].append(f"C101 there are values of {in_words(extra)}, which should not be collected")
+    assert errors_of(inspect_together([read_recording(one) for one in directories], told)) == wanted
 
 
 def in_words(steps: set[int]) -> str:

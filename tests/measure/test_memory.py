@@ -18,6 +18,7 @@ from perfguard.dialects.queries import definitions, named_texts
 from perfguard.measure import measure, memory_tracks
 from perfguard.measure.profile import MOST_RANKS, profiles
 from perfguard.testing import generate
+from tests.contract.together import inspect_together, places
 from tests.dialects.counted import curve_bytes, levels_by_step, parts_of_a_step
 from tests.facts import RECORDINGS
 
@@ -86,13 +87,16 @@ def test_queries_cut_levels_into_steps_as_a_second_count_does(tables, edges, eve
     run("delete from steps; create or replace table level_events (cycle integer, device varchar, place bigint, time_ns bigint, "
         "level bigint, before bigint)")  # fmt: skip
     levels = dict.fromkeys(("cpu", "cuda:0"), 0)
-    lanes = {}
+    lanes, rows = {}, []
     for place, (device, time, change) in enumerate(events):
         before, levels[device] = levels[device], levels[device] + change
         lanes.setdefault(device, []).append((time, levels[device], before))
-        run("insert into level_events values (7, ?, ?, ?, ?, ?)", [device, place, time, levels[device], before])
-    for step, (start, end) in enumerate(edges):
-        run("insert into steps values (7, ?, 0, 0, ?, ?)", [step, start, end])
+        rows.append(f"(7, '{device}', {place}, {time}, {levels[device]}, {before})")
+    run(f"insert into level_events values {', '.join(rows)}")
+    if edges:
+        # Two thousand statements of a row each would take longer than all the rest.
+        rows = [f"(7, {step}, 0, 0, {start}, {end})" for step, (start, end) in enumerate(edges)]
+        run(f"insert into steps values {', '.join(rows)}")
     expected = [one for device, several in lanes.items() for one in levels_by_step(device, edges, *columns(several))]
     assert [step for _, step in _steps(tables, "level_events", [7])] == expected
 
@@ -126,24 +130,25 @@ def silenced(directory, edges_ns):
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-pynative"])
-@pytest.mark.parametrize("silent", [(0,), (1,), (2,), (0, 1)], ids=str)
-def test_a_step_in_which_memory_stood_still_is_a_level_line(name, silent, tmp_path):
-    place, torch = tmp_path / name, name.startswith("torch")
-    shutil.copytree(RECORDINGS / name, place)
-    before = inspect(replay(place))
+def test_a_step_in_which_memory_stood_still_is_a_level_line(name, tmp_path):
+    torch, several = name.startswith("torch"), ((0,), (1,), (2,), (0, 1))
+    before = inspect(replay(RECORDINGS / name))
     (old,), (profile,) = memory_tracks(before), profiles(before)
-    silenced(place, [profile.edges_ns[step] for step in silent])
-    after = inspect(replay(place))
-    (new,) = memory_tracks(after)
+    directories = places(tmp_path, len(several))
+    for silent, place in zip(several, directories, strict=True):
+        shutil.copytree(RECORDINGS / name, place, dirs_exist_ok=True)
+        silenced(place, [profile.edges_ns[step] for step in silent])
 
     def steps(track):
         return [track.curve_bytes[at : at + track.parts] for at in range(0, len(track.curve_bytes), track.parts)]
 
-    assert (new.parts, len(new.curve_bytes)) == (old.parts, len(old.curve_bytes))
-    for step, (was, now) in enumerate(zip(steps(old), steps(new), strict=True)):
-        # A pool's record says the level after an event, so what was taken out is in the first event after it.
-        if step in silent or torch or step - 1 not in silent:
-            assert now == ((0,) * old.parts if step in silent else was)
+    for silent, after in zip(several, inspect_together([replay(place) for place in directories]), strict=True):
+        (new,) = memory_tracks(after)
+        assert (new.parts, len(new.curve_bytes)) == (old.parts, len(old.curve_bytes))
+        for step, (was, now) in enumerate(zip(steps(old), steps(new), strict=True)):
+            # A pool's record says the level after an event, so what was taken out is in the first event after it.
+            if step in silent or torch or step - 1 not in silent:
+                assert now == ((0,) * old.parts if step in silent else was), (silent, step)
 
 
 def test_a_release_that_the_first_step_lacks_moves_no_peak(tmp_path):

@@ -3,54 +3,63 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from perfguard.artifacts.layout import layouts
 from perfguard.contract import expectation, inspect
 from perfguard.dialects.executions import calls_by
 from perfguard.errors import UsageError
-from perfguard.findings import Severity
+from perfguard.findings import Finding, Severity
 from perfguard.recording import read_recording
 from perfguard.testing import LAYOUTS, Tree, conditions_of, directories, generate, variants_of
+from tests.contract.together import inspect_together, places
 
 
-def wrong_with(tree: Tree, place: Path, *, asked: bool = True):
-    """Return what `perfguard check` finds, beyond notes; `asked`: having been told what to look for."""
-    expected = expectation([tree.expectation]) if asked else None
-    contract = inspect(read_recording(tree.write(place)), expected)
-    assert tree.layout in contract.layouts or tree.layout in ("mf-profile", "ms-dyn"), contract.layouts
-    return [finding for finding in contract.findings if finding.severity is not Severity.NOTE]
+def wrong_with(trees: Sequence[Tree], place: Path, *, asked: bool = True) -> list[list[Finding]]:
+    """Return what `perfguard check` finds in each, beyond notes; `asked`: having been told what to look for."""
+    told = [expectation([tree.expectation] if asked else []) for tree in trees]
+    recordings = [read_recording(tree.write(one)) for tree, one in zip(trees, places(place, len(trees)), strict=True)]
+    contracts = inspect_together(recordings, told)
+    for tree, contract in zip(trees, contracts, strict=True):
+        assert tree.layout in contract.layouts or tree.layout in ("mf-profile", "ms-dyn"), contract.layouts
+    return [[finding for finding in one.findings if finding.severity is not Severity.NOTE] for one in contracts]
 
 
-def errors_in(tree: Tree, place: Path, *, asked: bool = True) -> list[str]:
-    found = wrong_with(tree, place, asked=asked)
-    return [f"{one.code.name} {one.place} {one.message}" for one in found if one.severity is Severity.ERROR]
+def errors_in(trees: Sequence[Tree], place: Path, *, asked: bool = True) -> list[str]:
+    return [
+        f"{number}, {tree.layout}: {one.code.name} {one.place} {one.message}"
+        for number, (tree, found) in enumerate(zip(trees, wrong_with(trees, place, asked=asked), strict=True))
+        for one in found
+        if one.severity is Severity.ERROR
+    ]
 
 
 def test_every_layout_can_be_generated():
     assert {layout.id for layout in layouts()} == set(LAYOUTS)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_nothing_is_wrong_with_one_rank(layout, tmp_path):
-    assert errors_in(generate(layout, seed=1), tmp_path) == []
+def test_nothing_is_wrong_with_one_rank(tmp_path):
+    assert errors_in([generate(layout, seed=1) for layout in LAYOUTS], tmp_path) == []
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_nothing_is_wrong_with_several_ranks_when_nobody_says_what_was_asked(layout, tmp_path):
-    assert errors_in(generate(layout, seed=2, ranks=3, steps=2, operators=11), tmp_path, asked=False) == []
+def test_nothing_is_wrong_with_several_ranks_when_nobody_says_what_was_asked(tmp_path):
+    trees = [generate(layout, seed=2, ranks=3, steps=2, operators=11) for layout in LAYOUTS]
+    assert errors_in(trees, tmp_path, asked=False) == []
 
 
-@pytest.mark.parametrize("layout", [name for name, known in LAYOUTS.items() if known.repeats])
-def test_nothing_is_wrong_with_several_cycles(layout, tmp_path):
-    assert errors_in(generate(layout, seed=3, cycles=2, steps=1, operators=1), tmp_path) == []
+def test_nothing_is_wrong_with_several_cycles(tmp_path):
+    repeating = [name for name, known in LAYOUTS.items() if known.repeats]
+    trees = [generate(layout, seed=3, cycles=2, steps=1, operators=1) for layout in repeating]
+    assert errors_in(trees, tmp_path) == []
 
 
 def test_a_task_number_of_five_digits_does_not_touch_the_next_column(tmp_path):
-    assert errors_in(generate("ms-2.0", seed=8, ranks=3, steps=2, operators=11), tmp_path) == []
+    assert errors_in([generate("ms-2.0", seed=8, ranks=3, steps=2, operators=11)], tmp_path) == []
 
 
 SWITCHED = [
@@ -78,51 +87,59 @@ SWITCHED = [
 ]
 
 
-@pytest.mark.parametrize(
-    "layout, conditions", SWITCHED, ids=lambda value: value if isinstance(value, str) else "-".join(value)
+def test_nothing_is_wrong_under_other_conditions(tmp_path):
+    trees = [generate(layout, seed=4, ranks=2, conditions=conditions) for layout, conditions in SWITCHED]
+    assert errors_in(trees, tmp_path) == []
+
+
+def several(layout: str = "") -> st.SearchStrategy[list[Tree]]:
+    return st.lists(directories(layout) if layout else directories(), min_size=3, max_size=3)
+
+
+LARGE = settings(
+    max_examples=2, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
-def test_nothing_is_wrong_under_other_conditions(layout, conditions, tmp_path):
-    assert errors_in(generate(layout, seed=4, ranks=2, conditions=conditions), tmp_path) == []
 
 
-@settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-@given(directories())
-def test_nothing_is_wrong_with_any_directory(tree):
+@LARGE
+@given(several())
+def test_nothing_is_wrong_with_any_directory(trees):
     with tempfile.TemporaryDirectory() as folder:
-        assert errors_in(tree, Path(folder)) == []
+        assert errors_in(trees, Path(folder)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_nothing_is_wrong_with_any_directory_of_a_layout(layout):
-    @settings(max_examples=6, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
-    @given(directories(layout))
-    def of_one_layout(tree):
+    @LARGE
+    @given(several(layout))
+    def of_one_layout(trees):
         with tempfile.TemporaryDirectory() as folder:
-            assert errors_in(tree, Path(folder)) == []
+            assert errors_in(trees, Path(folder)) == []
 
     of_one_layout()
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "layout, name", [(layout, name) for layout in LAYOUTS for name in conditions_of(layout) if name != "analysed"]
-)
-def test_nothing_is_wrong_when_one_condition_is_switched(layout, name, tmp_path):
-    value = not conditions_of(layout)[name]
-    form = name in LAYOUTS[layout].forms
-    more = {"db": True} if name == "text" else {}
-    if form and not value:
-        more = {other: other == LAYOUTS[layout].forms[0] for other in LAYOUTS[layout].forms}
-    assert errors_in(generate(layout, conditions={name: value, **more}), tmp_path) == []
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_nothing_is_wrong_when_one_condition_is_switched(layout, tmp_path):
+    trees = []
+    for name in (name for name in conditions_of(layout) if name != "analysed"):
+        value = not conditions_of(layout)[name]
+        more = {"db": True} if name == "text" else {}
+        if name in LAYOUTS[layout].forms and not value:
+            more = {other: other == LAYOUTS[layout].forms[0] for other in LAYOUTS[layout].forms}
+        trees.append(generate(layout, conditions={name: value, **more}))
+    assert errors_in(trees, tmp_path) == []
 
 
-@pytest.mark.parametrize("layout", ["ms-2.5+", "ms-2.5+cpu", "pt-npu", "ms-dyn"])
-def test_what_was_collected_only_is_said_to_be_not_analysed(layout, tmp_path):
-    tree = generate(layout, conditions={"analysed": False})
-    assert {finding.code.name for finding in wrong_with(tree, tmp_path, asked=False)} == {"A104"}
+def test_what_was_collected_only_is_said_to_be_not_analysed(tmp_path):
+    layouts_of_raw_data = ("ms-2.5+", "ms-2.5+cpu", "pt-npu", "ms-dyn")
+    trees = [generate(layout, conditions={"analysed": False}) for layout in layouts_of_raw_data]
+    found = wrong_with(trees, tmp_path, asked=False)
+    assert [{finding.code.name for finding in one} for one in found] == [{"A104"}] * len(trees)
 
 
 @pytest.mark.parametrize("layout", ["ms-2.0", "ms-2.5+cpu", "ms-2.5+", "pt-npu", "pt-torch"])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from perfguard.testing import generate
 from tests.conftest import RECORDINGS
-from tests.dialects.streaming import the_same
+from tests.contract.together import places
+from tests.dialects.streaming import alike, both_ways, the_same
 
 REAL = ("torch-mlp", "torch-repeat2")
 
@@ -28,11 +29,16 @@ def test_the_corpus_is_the_same_either_way(corpus):
         the_same(directory, chunk_bytes=20_000)
 
 
-@pytest.mark.parametrize("conditions", [{}, {"memory": True}, {"shapes": True}, {"memory": True, "shapes": True}])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_generated_directories_are_the_same_either_way(tmp_path, conditions, seed):
-    directory = Path(generate("pt-torch", seed=seed, ranks=2, steps=3, conditions=conditions).write(tmp_path / "out"))
-    the_same(directory)
+CONDITIONS = ({}, {"memory": True}, {"shapes": True}, {"memory": True, "shapes": True})
+
+
+def test_generated_directories_are_the_same_either_way(tmp_path):
+    several = [(seed, conditions) for seed in (1, 2) for conditions in CONDITIONS]
+    directories = places(tmp_path, len(several))
+    for (seed, conditions), directory in zip(several, directories, strict=True):
+        generate("pt-torch", seed=seed, ranks=2, steps=3, conditions=conditions).write(directory)
+    for pair in both_ways(directories):
+        alike(pair)
 
 
 #: What a value may be replaced by.
@@ -85,8 +91,9 @@ def damaged(data, name: str, place: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", REAL)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
-    directory = damaged(data, name, tmp_path_factory.mktemp("damaged"))
-    the_same(directory, chunk_bytes=chunk_bytes)
+    directories = [damaged(data, name, place) for place in places(tmp_path_factory.mktemp("damaged"), 4)]
+    for pair in both_ways(directories, chunk_bytes=chunk_bytes):
+        alike(pair)
