@@ -93,7 +93,7 @@ def refuse_wrong_proofs(rows: dict, lines: list[str], header: list[str]) -> int:
     return sum(found)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(rows=ROWS, cells=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6))
 @example(rows={"properties": {"a": {"type": "integer", "maximum": 2**63 - 1}}}, cells=[("9" * 400, "")])
 @example(rows={"properties": {"a": {"type": "number", "maximum": 1}}}, cells=[("0.99999999999999999999", "1")])
@@ -102,7 +102,7 @@ def test_what_is_proven_is_valid(rows, cells):
     refuse_wrong_proofs(rows, [",".join(pair) for pair in cells], HEADER)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(line=st.text('a1 ,"\r\t\x00é', max_size=12))
 def test_a_regular_line_is_split_by_polars_as_by_the_csv_module(line):
     if not line or pl.Series([line]).str.contains(REGULAR_LINE)[0] is False:
@@ -121,7 +121,7 @@ TABLES = ("kernel_details.level1", "kernel_details.ms.level0", "operator_memory.
 
 
 @pytest.mark.parametrize("name", TABLES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_what_is_proven_of_our_own_tables_is_valid(name, data):
     rules = json.loads(json.dumps(schema(f"artifacts/{name}")))

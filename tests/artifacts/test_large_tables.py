@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -20,7 +21,7 @@ from perfguard.artifacts.schema import row_schema
 from perfguard.artifacts.survey import survey
 from perfguard.artifacts.table import Unreadable
 from perfguard.artifacts.tables import batch
-from perfguard.contract import Contract, inspect
+from perfguard.contract import Contract
 from perfguard.contract.conformity import row_findings, rules_under
 from perfguard.contract.reading import _File, _read
 from perfguard.findings import Code, Finding, Severity
@@ -29,7 +30,8 @@ from perfguard.recording import read_recording
 from perfguard.testing import generate
 from tests.artifacts.reading import read_by_csv_module
 from tests.conftest import CHECKOUT
-from tests.contract.test_damage import CASES, Case, Damage, cells, lines
+from tests.contract.test_damage import CASES, Damage, cells, lines
+from tests.contract.together import inspect_together, places
 
 #: Small enough that rows of the tests' own tables lie in several blocks.
 SMALL_BLOCK = 1500
@@ -37,20 +39,23 @@ SMALL_BLOCK = 1500
 
 @pytest.fixture
 def streaming(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Read tables that go by in small blocks; `both` says that all of them do."""
+    """Read tables in small blocks."""
     monkeypatch.setattr(csv_stream, "BLOCK_BYTES", SMALL_BLOCK)
     monkeypatch.setattr(csv_stream, "GRAMMAR_FROM", 0)
     return monkeypatch
 
 
-def both(directory: Path, streaming: pytest.MonkeyPatch) -> tuple[Contract, Contract]:
-    streaming.undo()
-    whole = inspect(read_recording(directory))
-    streaming.setattr(csv_stream, "BLOCK_BYTES", SMALL_BLOCK)
-    streaming.setattr(csv_stream, "GRAMMAR_FROM", 0)
-    passed = inspect(read_recording(directory))
-    streaming.undo()
-    return whole, passed
+Both = tuple[Contract, Contract]
+
+
+def both(directories: Sequence[Path]) -> list[Both]:
+    """Return what is said of each directory with its tables read whole, and with all of them read in small blocks."""
+    recordings = [read_recording(one) for one in directories]
+    whole = inspect_together(recordings)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(csv_stream, "BLOCK_BYTES", SMALL_BLOCK)
+        patched.setattr(csv_stream, "GRAMMAR_FROM", 0)
+        return list(zip(whole, inspect_together(recordings), strict=True))
 
 
 def told(findings: tuple[Finding, ...]) -> list[tuple[object, ...]]:
@@ -59,13 +64,13 @@ def told(findings: tuple[Finding, ...]) -> list[tuple[object, ...]]:
     )
 
 
-def refuse_difference(directory: Path, streaming: pytest.MonkeyPatch) -> None:
-    whole, passed = both(directory, streaming)
-    expected, found = told(whole.findings), told(passed.findings)
+def refuse_difference(found: Both) -> None:
+    whole, passed = found
+    expected, said = told(whole.findings), told(passed.findings)
     unreadable = {one[2].split(":")[0] for one in expected if one[0] == "S101" and one[1] == "ERROR"}
     # What came before a line that cannot be read is told as well where rows go by.
-    found = [one for one in found if one in expected or one[2].split(":")[0] not in unreadable]
-    assert found == expected
+    said = [one for one in said if one in expected or one[2].split(":")[0] not in unreadable]
+    assert said == expected
     assert whole.read == passed.read
     assert whole.is_whole == passed.is_whole
     assert measure(passed) == measure(whole)
@@ -90,16 +95,24 @@ def corpus_entries() -> list[str]:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("entry", corpus_entries())
-def test_the_corpus_is_judged_alike(corpus, entry, streaming):
-    refuse_difference(corpus.parent / entry, streaming)
+def test_the_corpus_is_judged_alike(corpus, entry):
+    (found,) = both([corpus.parent / entry])
+    refuse_difference(found)
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory):
+    directories = places(tmp_path_factory.mktemp("damaged"), len(CASES))
+    for case, directory in zip(CASES, directories, strict=True):
+        generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(directory)
+        case.damage(directory)
+    return dict(zip((case.name for case in CASES), both(directories), strict=True))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_damage_is_told_alike(tmp_path, case: Case, streaming):
-    generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(tmp_path)
-    case.damage(tmp_path)
-    refuse_difference(tmp_path, streaming)
+@pytest.mark.parametrize("name", [case.name for case in CASES])
+def test_damage_is_told_alike(damaged, name):
+    refuse_difference(damaged[name])
 
 
 def swapped(rows: list[str]) -> list[str]:
@@ -147,12 +160,23 @@ MORE_DAMAGE = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def damaged_kernels(tmp_path_factory):
+    @cache
+    def of(layout: str) -> dict[str, Both]:
+        directories = places(tmp_path_factory.mktemp("kernels"), len(MORE_DAMAGE))
+        for change, directory in zip(MORE_DAMAGE.values(), directories, strict=True):
+            generate(layout, seed=5, operators=30, ranks=1).write(directory)
+            change(directory)
+        return dict(zip(MORE_DAMAGE, both(directories), strict=True))
+
+    return of
+
+
 @pytest.mark.parametrize("layout", ["pt-npu", pytest.param("ms-2.5+", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("name", MORE_DAMAGE)
-def test_damaged_kernels_are_judged_alike(tmp_path, layout, name, streaming):
-    generate(layout, seed=5, operators=30, ranks=1).write(tmp_path)
-    MORE_DAMAGE[name](tmp_path)
-    refuse_difference(tmp_path, streaming)
+def test_damaged_kernels_are_judged_alike(damaged_kernels, layout, name):
+    refuse_difference(damaged_kernels(layout)[name])
 
 
 # -- one table -------------------------------------------------------------------------------------------------------
@@ -387,9 +411,9 @@ def test_a_hundred_rows_are_worded_and_all_are_counted(tmp_path, streaming):
     assert {error.message for _, error in found.errors} == {"-1 is less than the minimum of 0"}
 
 
-def test_cells_are_in_tables_only_whatever_the_size(tmp_path, streaming):
+def test_cells_are_in_tables_only_whatever_the_size(tmp_path):
     generate("pt-npu", seed=5, operators=12, ranks=1, conditions={"level2": True}).write(tmp_path)
-    for found in both(tmp_path, streaming):
+    for found in both([tmp_path])[0]:
         tables = [one.content.table for one in found.cycles[0].files if one.slot.format == "csv"]
         assert len(tables) == 10
         assert all(one.streamed is not None for one in tables)

@@ -64,7 +64,7 @@ def sums(tables: Batch, rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Covered
     return groups, covered_sums(tables, {3: EDGES})[3], collectives
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(executions=EXECUTIONS)
 def test_queries_add_up_as_counting_one_by_one_does(tables, executions):
     # An execution without a start is in no step.

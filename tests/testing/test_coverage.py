@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from perfguard.artifacts.layout import layouts
-from perfguard.contract import Contract, expectation, inspect
+from perfguard.contract import Contract, expectation
 from perfguard.dialects.invariants import INVARIANTS
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 from perfguard.testing import LAYOUTS, Tree, generate, variants_of
+from tests.contract.together import inspect_together, places
 
 #: Versions of schemas no generated directory uses, and why.
 NOT_GENERATED = {
@@ -80,16 +79,27 @@ CONDITIONS = [
 SAMPLES = {sample.name: sample for sample in (*PLAIN, *VARIANTS, *CONDITIONS)}
 
 
-@cache
-def looked_at(name: str, place: Path) -> tuple[Tree, Contract]:
-    """Generate, write and inspect a sample, once for all tests."""
-    tree = SAMPLES[name].tree()
-    return tree, inspect(read_recording(tree.write(place / str(list(SAMPLES).index(name)))))
+Looked = dict[str, Contract]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("samples")
+def trees() -> dict[str, Tree]:
+    return {name: sample.tree() for name, sample in SAMPLES.items()}
+
+
+@pytest.fixture(scope="module")
+def looked_at(trees: dict[str, Tree], tmp_path_factory: pytest.TempPathFactory) -> Looked:
+    """Write and inspect every sample."""
+    directories = places(tmp_path_factory.mktemp("samples"), len(trees))
+    recordings = [read_recording(tree.write(one)) for tree, one in zip(trees.values(), directories, strict=True)]
+    return dict(zip(trees, inspect_together(recordings), strict=True))
+
+
+@pytest.fixture(scope="module")
+def asked(trees: dict[str, Tree], looked_at: Looked) -> Looked:
+    """Inspect every sample having been told what it is."""
+    told = [expectation([tree.expectation]) for tree in trees.values()]
+    return dict(zip(trees, inspect_together([one.recording for one in looked_at.values()], told), strict=True))
 
 
 def said(contract: Contract) -> list[str]:
@@ -100,26 +110,29 @@ def said(contract: Contract) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SAMPLES)
-def test_nothing_is_said_of_a_sample(name: str, place: Path):
-    tree, contract = looked_at(name, place)
-    assert said(contract) == []
-    asked = inspect(contract.recording, expectation([tree.expectation]))
-    assert said(asked) == []
+def test_nothing_is_said_of_a_sample(name: str, looked_at: Looked, asked: Looked):
+    assert said(looked_at[name]) == []
+    assert said(asked[name]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_every_schema_is_used(place: Path):
-    contracts = [looked_at(name, place)[1] for name in SAMPLES]
-    used = {file.schema for contract in contracts for cycle in contract.cycles for file in cycle.files if file.schema}
+def test_every_schema_is_used(looked_at: Looked):
+    used = {
+        file.schema
+        for contract in looked_at.values()
+        for cycle in contract.cycles
+        for file in cycle.files
+        if file.schema
+    }
     known = {name for layout in layouts() for slot in layout.slots for name in slot.schemas}
     assert sorted(known - used) == sorted(NOT_GENERATED)
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
-def test_every_invariant_runs(place: Path):
-    cycles = [cycle for name in SAMPLES for cycle in looked_at(name, place)[1].cycles]
+def test_every_invariant_runs(looked_at: Looked):
+    cycles = [cycle for contract in looked_at.values() for cycle in contract.cycles]
     ran = {
         one.name
         for one in INVARIANTS.values()

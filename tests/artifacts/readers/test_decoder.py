@@ -113,7 +113,7 @@ def damaged(draw: st.DrawFn, events: list[dict[str, Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(data=st.data(), length=st.integers(300, 3000), form=st.sampled_from([None, 1]))
 def test_it_refuses_what_jsonschema_refuses_in_its_words(tmp_path_factory, name, data, length, form):
     events = data.draw(damaged(SAMPLES[name]))
@@ -142,7 +142,7 @@ def sampled(events: list[Any]) -> list[Any]:
         json.dumps([event.get("ph"), event.get("cat"), typed(event)], sort_keys=True): event
         for event in reversed(events)
     }
-    return [*kinds.values(), *events[:: 1 + len(events) // 1000]]
+    return [*kinds.values(), *events[:: 1 + len(events) // 200]]
 
 
 def typed(value: Any) -> Any:
@@ -150,21 +150,21 @@ def typed(value: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [None, 23], ids=["as it is", "damaged"])
-def test_every_real_trace_is_judged_as_jsonschema_judges_it_event_by_event(tmp_path, real_traces, every):
+def test_every_real_trace_is_judged_as_jsonschema_judges_it_event_by_event(tmp_path, real_traces):
+    """As it is, and with some events damaged."""
     random = Random(1)
     for path, name in real_traces:
         text = path.read_bytes()
         found = json.loads(gzip.decompress(text) if path.suffix == ".gz" else text)
         events = sampled(found["traceEvents"] if isinstance(found, dict) else found)
-        if every is not None:
-            events[::every] = [broken_at_random(event, random) for event in events[::every]]
-        path = tmp_path / "sampled.json"
-        path.write_text(json.dumps({**found, "traceEvents": events} if isinstance(found, dict) else events))
-        count, words, unreadable = judged(path, name)
-        assert unreadable is None, path
-        assert (count, words) == by_jsonschema(events, name), path
-        assert bool(count) == (every is not None), path
+        damaged_events = [event if at % 7 else broken_at_random(event, random) for at, event in enumerate(events)]
+        for some, is_damaged in ((events, False), (damaged_events, True)):
+            copy = tmp_path / "sampled.json"
+            copy.write_text(json.dumps({**found, "traceEvents": some} if isinstance(found, dict) else some))
+            count, words, unreadable = judged(copy, name)
+            assert unreadable is None, path
+            assert (count, words) == by_jsonschema(some, name), path
+            assert bool(count) == is_damaged, path
 
 
 @pytest.mark.parametrize("number", ["1e309", "-1e400", "9" * 400])

@@ -6,7 +6,7 @@ import json
 from decimal import ROUND_HALF_EVEN, Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.readers.times import no_times, proven, spread, times_of
@@ -95,6 +95,7 @@ json_numbers = st.one_of(
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=json.dumps)
+@settings(max_examples=40)
 @given(texts=st.lists(st.tuples(st.one_of(json_numbers, st.sampled_from(ODD)), st.booleans()), min_size=1, max_size=20))
 def test_what_is_proven_jsonschema_grants(schema, texts):
     raw = [json.dumps(text) for text, quoted in texts if quoted]
