@@ -26,7 +26,7 @@ def imported(directory, code: str, *arguments: str, **env: str) -> set[str]:
         env={"PATH": "/usr/bin:/bin", **env},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
