@@ -12,9 +12,10 @@ import pytest
 
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
+from tests.contract.together import inspect_together
 from tests.mutation import subjects as directories
 from tests.mutation.operators import OPERATORS, Site, sites_of, view_of
-from tests.mutation.run import LEAST, Plan, inspect, lines_of, run
+from tests.mutation.run import LEAST, Plan, lines_of, run
 from tests.mutation.sheets import applied, number_parts, sheet_of
 from tests.mutation.undetectable import UNDETECTABLE, Rule, rule_of
 
@@ -176,7 +177,8 @@ def test_a_sample_of_all_mutants_is_found_out(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_unmutated_directories_are_not_blamed(tmp_path: Path) -> None:
     found = directories.build(tmp_path, pattern="*,plain,*", corpus=directories.corpus_directory())
-    for subject in found:
-        contract = inspect(read_recording(subject.directory), subject.expected)
+    told = [subject.expected for subject in found]
+    contracts = inspect_together([read_recording(subject.directory) for subject in found], told)
+    for subject, contract in zip(found, contracts, strict=True):
         blamed = [finding for finding in contract.findings if finding.severity is Severity.ERROR]
         assert not blamed, (subject.name, blamed[:3])
