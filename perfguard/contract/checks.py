@@ -26,7 +26,7 @@ from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, Place, entries, place_of, words
-from perfguard.dialects.queries import DIALECTS, folders_of, sql
+from perfguard.dialects.queries import DIALECTS, by_folder, sql
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, OwnCode, Severity, code_named, is_code
 
@@ -136,9 +136,8 @@ def checks_of(folder: str) -> tuple[Check, ...]:
 def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Finding]]:
     """Run the checks of the dialects on the cycles in the tables; return the findings by cycle number."""
     found: dict[int, list[Finding]] = {}
-    folders = (folder for cycle in cycles.values() for folder in folders_of(cycle.layout.id))
-    for check in (check for folder in dict.fromkeys(folders) for check in checks_of(folder)):
-        concerned = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
+    for check, of_dialect in ((check, of) for folder, of in by_folder(cycles).items() for check in checks_of(folder)):
+        concerned = {number: cycle for number, cycle in of_dialect.items() if check.is_for(cycle)}
         if not concerned:
             continue
         batch.keep(check.names)

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, entries, words
-from perfguard.dialects.queries import folders_of, sql
+from perfguard.dialects.queries import by_folder, sql
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,9 +68,8 @@ def metrics_of(folder: str) -> tuple[MetricQuery, ...]:
 def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
     """Ask the metrics of their dialects of the cycles in the tables; return what was measured of each, by its number."""
     found: dict[int, Values] = {}
-    folders = (folder for cycle in cycles.values() for folder in folders_of(cycle.layout.id))
-    for query in (query for folder in dict.fromkeys(folders) for query in metrics_of(folder)):
-        requested = {number for number, cycle in cycles.items() if query.is_for(cycle)}
+    for query, of_dialect in ((query, of) for folder, of in by_folder(cycles).items() for query in metrics_of(folder)):
+        requested = {number for number, cycle in of_dialect.items() if query.is_for(cycle)}
         if not requested:
             continue
         batch.keep(query.names)

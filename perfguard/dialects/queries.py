@@ -20,6 +20,8 @@ from perfguard.extensions import dialect_folders
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    from perfguard.dialects.cycle import Cycle
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
@@ -152,6 +154,15 @@ def _slot_tables(needed: frozenset[str], ids: frozenset[str]) -> dict[str, Mappi
 def folders_of(layout: str) -> tuple[str, ...]:
     """Return the folders whose queries run for a layout."""
     return DIALECTS[layout].folders if layout in DIALECTS else ()
+
+
+def by_folder(cycles: Mapping[int, Cycle]) -> dict[str, dict[int, Cycle]]:
+    """Return the cycles that the queries of each folder are for: a batch may have cycles of several dialects."""
+    found: dict[str, dict[int, Cycle]] = {}
+    for number, cycle in cycles.items():
+        for folder in folders_of(cycle.layout.id):
+            found.setdefault(folder, {})[number] = cycle
+    return found
 
 
 @cache

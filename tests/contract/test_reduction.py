@@ -24,7 +24,7 @@ from perfguard.engines.local import LocalEngine
 from perfguard.findings import Code
 from perfguard.measure import measure, measure_cycle
 from perfguard.recording import Recording, read_recording
-from perfguard.testing import generate
+from perfguard.testing import LAYOUTS, generate
 from tests.contract.test_alike_ranks import recorded
 from tests.runs import several_runs
 
@@ -77,6 +77,17 @@ def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
     assert judged(small) == judged(whole)
     assert (len(whole.cycles), small.cycles) == (len(whole.extracts), ())
     assert measure(small) == measure(whole)
+
+
+def test_directories_of_all_layouts_are_judged_and_measured_together_as_each_alone(tmp_path):
+    """They share a batch: a query of one layout is no query of another."""
+    alone = {}
+    for seed, layout in enumerate(LAYOUTS):
+        directory = generate(layout, seed=seed, steps=2, operators=6).write(tmp_path / layout)
+        alone |= {one.place: one.measured for one in inspect(Recording(directory=directory)).cycles}
+    contract = inspect(Recording(directory=tmp_path))
+    assert contract.findings == ()
+    assert {one.place: one.measured for one in contract.cycles} == alone
 
 
 @pytest.mark.slow
