@@ -27,27 +27,15 @@ def places(above: Path, count: int) -> list[Path]:
 
 
 def inspect_together(recordings: Sequence[Recording], told: Sequence[Expectation] = ()) -> list[Contract]:
-    """Return of each recording what `inspect` returns of it; `told` has what is expected of each, or nothing at all.
-
-    Only recordings of the same layouts share a batch: the checks of one layout are not those of another.
-    """
+    """Return of each recording what `inspect` returns of it; `told` has what is expected of each, or nothing at all."""
     all_told = told or [Expectation()] * len(recordings)
     inspections = [_Inspection(one, expected, None) for one, expected in zip(recordings, all_told, strict=True)]
-    alike: dict[frozenset[str], dict[int, Sequence[Task]]] = {}
-    for number, one in enumerate(inspections):
-        tasks = _tasks_of(one)
-        alike.setdefault(frozenset(task.found.layout.id for task in tasks), {})[number] = tasks
-    found: dict[int, Contract] = {}
-    for several in alike.values():
-        numbers = [*several]
-        for start in range(0, len(numbers), TOGETHER):
-            part = numbers[start : start + TOGETHER]
-            inspected = one_by_one([task for number in part for task in several[number]], OPTIONS)
-            for number in part:
-                found[number] = inspections[number].run(
-                    OPTIONS, lambda some, _, all_of=inspected: islice(all_of, len(some))
-                )
-    return [found[number] for number in range(len(inspections))]
+    found: list[Contract] = []
+    for start in range(0, len(inspections), TOGETHER):
+        tasks = {one: _tasks_of(one) for one in inspections[start : start + TOGETHER]}
+        inspected = one_by_one([task for several in tasks.values() for task in several], OPTIONS)
+        found += [one.run(OPTIONS, lambda some, _, all_of=inspected: islice(all_of, len(some))) for one in tasks]
+    return found
 
 
 def _tasks_of(inspection: _Inspection) -> Sequence[Task]:
