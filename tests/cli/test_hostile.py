@@ -457,13 +457,11 @@ def test_each_table_may_have_many_rows(tmp_path, layout):
     """A query that takes the square of its rows is stopped after so many CPU seconds."""
     right = Path(generate(layout, seed=1).write(tmp_path / "right"))
     tables = (path for path in right.rglob("*") if path.suffix in (".csv", ".txt"))
-    for table in {re.sub(r"\d+", "", path.name): path.relative_to(right) for path in tables}.values():
-        if (right / table).read_text().count("\n") > 1:
-            place = shutil.copytree(right, tmp_path / "large")
-            hostile.repeat(place / table, 200_000)
-            cost = hostile.check(place, seconds=CPU_S, peak_kib=512 * 1024)
-            assert cost.status in (0, 3), f"{table}: {cost.text[-2000:]}"
-            shutil.rmtree(place)
+    for table in {re.sub(r"\d+", "", path.name): path for path in tables}.values():
+        if table.read_text().count("\n") > 1:
+            hostile.repeat(table, 100_000)
+    cost = hostile.check(right, seconds=2 * CPU_S, peak_kib=512 * 1024)
+    assert cost.status in (0, 3), cost.text[-2000:]
 
 
 @pytest.mark.parametrize("name", ["a million values in one record", "a million values of one tag"])

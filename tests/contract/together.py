@@ -32,9 +32,9 @@ def inspect_together(recordings: Sequence[Recording], told: Sequence[Expectation
     inspections = [_Inspection(one, expected, None) for one, expected in zip(recordings, all_told, strict=True)]
     found: list[Contract] = []
     for start in range(0, len(inspections), TOGETHER):
-        tasks = {one: _tasks_of(one) for one in inspections[start : start + TOGETHER]}
-        inspected = one_by_one([task for several in tasks.values() for task in several], OPTIONS)
-        found += [one.run(OPTIONS, lambda some, _, all_of=inspected: islice(all_of, len(some))) for one in tasks]
+        part = inspections[start : start + TOGETHER]
+        inspected = one_by_one([task for one in part for task in _tasks_of(one)], OPTIONS)
+        found += [one.run(OPTIONS, lambda some, _, all_of=inspected: islice(all_of, len(some))) for one in part]
     return found
 
 

@@ -165,12 +165,12 @@ class TestRules:
 @pytest.mark.slow
 def test_a_sample_of_all_mutants_is_found_out(tmp_path: Path) -> None:
     found = directories.build(tmp_path, pattern="*", only_small=True)
-    report = run(found, Plan(seed=Random().randrange(10**6), files=1, limit=250), work=tmp_path)
+    report = run(found, Plan(seed=Random().randrange(10**6), files=1, limit=120), work=tmp_path)
     told = "\n".join(lines_of(report))
     assert not [one.errors for one in report.clean if one.errors], told
     assert not report.crashes, told
-    # Of 250 a chance few more than of all: the rate itself is judged by the whole run.
-    assert report.rate >= LEAST - 0.02, told
+    # Of 120 a chance few more than of all: the rate itself is judged by the whole run.
+    assert report.rate >= LEAST - 0.05, told
 
 
 @pytest.mark.exhaustive

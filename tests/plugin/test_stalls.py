@@ -52,19 +52,18 @@ def test_on_purpose(perfguard):
 """
 
 
-@pytest.mark.parametrize(
-    ("test", "worse"), [("loop", True), ("workers", True), ("on_purpose", False), ("of_a_microsecond", False)]
-)
-def test_a_loader_that_is_late_fails_and_a_step_that_always_slept_does_not(project, test, worse):
+def test_a_loader_that_is_late_fails_and_a_step_that_always_slept_does_not(project):
     project.write("pyproject.toml", SETTINGS)
     project.write("test_late.py", MODEL)
-    only = f"test_late.py::test_{test}"
-    created = project.run("--perfguard-update", only)
+    created = project.run("--perfguard-update")
     assert created.status == 0, created.text
-    run = project.run("--perfguard", "--perfguard-report=late.json", only, env={"LATE": "0.008"})
-    (one,) = project.report("late.json")["workloads"]
+    run = project.run("--perfguard", "--perfguard-report=late.json", env={"LATE": "0.008"})
     # On a busy machine the verdict on both is INCONCLUSIVE, and the cost of a step of microseconds may be found worse as well:
     # what the machine did meanwhile is not what is asked here.
-    states = {found["metric"]: found["state"] for found in one["comparisons"]}
-    assert (states["run_blocked_time"] == "worse") is worse, run.text
-    assert run.status == 1 or not worse
+    worse = {
+        one["workload"].partition("::test_")[2]
+        for one in project.report("late.json")["workloads"]
+        for found in one["comparisons"]
+        if (found["metric"], found["state"]) == ("run_blocked_time", "worse")
+    }
+    assert (run.status, worse) == (1, {"loop", "workers"}), run.text

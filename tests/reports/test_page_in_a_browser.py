@@ -111,8 +111,14 @@ def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(o
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("size, scheme", [*SIGHTS, *OTHER_SIGHTS])
-@pytest.mark.parametrize("name", ["passing", "failing", "all", "operators", "hostile", "invalid", "ranks"])
+@pytest.mark.parametrize(
+    "name, size, scheme",
+    [
+        *(("all", *sight) for sight in OTHER_SIGHTS),
+        *((name, *sight) for name in ("passing", "failing", "operators", "invalid") for sight in SIGHTS),
+        *((name, *SIGHTS[1]) for name in ("hostile", "ranks")),
+    ],
+)
 def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
