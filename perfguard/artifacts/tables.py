@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: From this size of the files on, the tables are in a file themselves.
 LARGE_BYTES = 400 * 1000**2
-#: Up to this number of rows in all tables, the quick connection is used.
-_QUICK_ROWS = 50_000
+#: Up to this number of rows in all tables, the quick connection is used: joins of rows that repeat take it the square of them.
+_QUICK_ROWS = 8_000
 
 
 class Batch:

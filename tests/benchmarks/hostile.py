@@ -439,6 +439,23 @@ def repeat(table: Path, rows: int) -> None:
             file.write(body)
 
 
+def repeat_in_database(path: Path, rows: int) -> None:
+    """Write the rows of each table of a database again and again: so many. Their keys are none any more."""
+    with closing(sqlite3.connect(path)) as database:
+        names = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+        for name in names:
+            (count,) = database.execute(f'select count(*) from "{name}"').fetchone()
+            columns = ", ".join(f'"{one[1]}" {one[2]}' for one in database.execute(f'pragma table_info("{name}")'))
+            database.execute(f'alter table "{name}" rename to once')
+            database.execute(f'create table "{name}" ({columns})')
+            database.execute(
+                f"with recursive times(n) as (select 1 union all select n + 1 from times where n < {rows // max(count, 1)}) "
+                f'insert into "{name}" select once.* from once, times'
+            )
+            database.execute("drop table once")
+        database.commit()
+
+
 @case
 def executions_of_the_host(place: Path, part: float) -> None:
     generate("ms-2.5+cpu", seed=1).write(place)

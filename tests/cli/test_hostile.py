@@ -464,6 +464,18 @@ def test_each_table_may_have_many_rows(tmp_path, layout):
     assert cost.status in (0, 3), cost.text[-2000:]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("layout", ["pt-npu", "ms-2.5+"])
+def test_each_table_of_a_database_may_have_many_rows(tmp_path, layout):
+    """Every id is there many times: what joins two tables by it takes the square of the rows."""
+    right = Path(generate(layout, seed=1, conditions={"text": False, "db": True}).write(tmp_path / "right"))
+    for database in right.rglob("*.db"):
+        hostile.repeat_in_database(database, 16_000)
+    cost = hostile.check(right, seconds=CPU_S, peak_kib=512 * 1024)
+    assert cost.status == 3, cost.text[-2000:]
+    assert "I114" in cost.text
+
+
 @pytest.mark.parametrize("name", ["a million values in one record", "a million values of one tag"])
 def test_values_of_a_summary_cost_as_little_memory_where_mindspore_chose_the_slow_protobuf(tmp_path, monkeypatch, name):
     """MindSpore sets this variable when it is imported, and every process started from there has it."""

@@ -6,11 +6,15 @@ select cycle, id, arg_min(value, row) as text from db_string_ids group by cycle,
 
 create macro text_of(of_cycle, of_id) as (select text from db_texts where cycle = of_cycle and id = of_id);
 
--- Kernels of an Ascend device, and its collectives, which the text export has in one table with them.
+-- Kernels of an Ascend device, and its collectives, which the text export has in one table with them. A task is what the first row
+-- with its id says.
 create view database_executions as
-with kernels as (
+with described as (
+  select cycle, global_task_id, unnest(arg_min({op_type: op_type, name: name, input_shapes: input_shapes}, row))
+  from db_compute_task_info group by cycle, global_task_id),
+kernels as (
   select tasks.cycle, tasks.row, op_type, name, input_shapes, start_ns, end_ns
-  from db_task as tasks join db_compute_task_info as described using (cycle, global_task_id)
+  from db_task as tasks join described using (cycle, global_task_id)
   union all
   select cycle, row, op_type, op_name, null, start_ns, end_ns from db_communication_op where op_type is not null)
 select kernels.cycle, row, coalesce(types.text, op_type::varchar) as operator, coalesce(names.text, name::varchar) as name, start_ns,
