@@ -62,6 +62,11 @@ def test_a_task_number_of_five_digits_does_not_touch_the_next_column(tmp_path):
     assert errors_in([generate("ms-2.0", seed=8, ranks=3, steps=2, operators=11)], tmp_path) == []
 
 
+def test_a_step_of_one_operator_counts_as_those_of_many(tmp_path):
+    on = {"npu": True, "cpu_device": False}
+    assert errors_in([generate("ms-2.0", seed=0, steps=2, operators=1, conditions=on)], tmp_path) == []
+
+
 SWITCHED = [
     ("ms-2.0", {"cpu_device": True}),
     ("ms-2.0", {"gpu": True, "data_process": True, "sink": True}),
