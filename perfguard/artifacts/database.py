@@ -214,11 +214,15 @@ class Database:
             if self._prepared[query]:
                 self.quick.execute(f"prepare {self._prepared[query]} as {query}")
         # A retry deallocates what is prepared, and plans the query.
-        return self.retried(
+        return self._retried(
             lambda: run(self.quick, f"execute {name}" if (name := self._prepared.get(query)) else query)
         )
 
-    def retried(self, query: Callable[[], duckdb.DuckDBPyConnection]) -> duckdb.DuckDBPyConnection:
+    def optimised(self, query: str) -> duckdb.DuckDBPyConnection:
+        """Run a query on the thorough connection."""
+        return self._retried(lambda: run(self.thorough, query))
+
+    def _retried(self, query: Callable[[], duckdb.DuckDBPyConnection]) -> duckdb.DuckDBPyConnection:
         """Run a query; if memory runs out, deallocate all prepared queries and run it once more."""
         try:
             return query()

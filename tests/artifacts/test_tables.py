@@ -212,6 +212,16 @@ def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypat
     assert said.value.errno in (errno.ENOMEM, errno.ENOSPC)
 
 
+def test_what_prepared_queries_keep_is_given_back_to_a_query_of_many_rows(monkeypatch):
+    monkeypatch.setattr(database, "_OWN", database.threading.local())
+    lists = "select count(l) from (select i % 7 + {} as g, list(i) as l from range({}) as t(i) group by g)"
+    with batch() as found:
+        for number in range(4):
+            found.execute(lists.format(number, 1_000_000))
+        monkeypatch.setattr(tables, "_QUICK_ROWS", -1)
+        assert found.execute(lists.format(0, 2_000_000)) == [(7,)]
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_tables_of_large_files_are_in_a_file_that_is_removed(monkeypatch, tmp_path, fails):
     monkeypatch.setattr(database.tempfile, "tempdir", str(tmp_path))

@@ -457,6 +457,25 @@ def repeat_in_database(path: Path, rows: int) -> None:
 
 
 @case
+def blocks_of_one_moment(place: Path, part: float) -> None:
+    """All blocks of torch_npu are allocated and released at one time, at which the record has as many different totals."""
+    generate("pt-npu", seed=1).write(place)
+    for name in ("operator_memory.csv", "memory_record.csv"):
+        table = next(place.rglob(name))
+        header, first, *_ = table.read_text().splitlines()
+        cells = dict(zip(header.split(","), first.split(","), strict=True))
+        moment = {
+            column: "1767030856454000.000" for column in cells if column.endswith("(us)") and "Duration" not in column
+        }
+        totals = [column for column in cells if "Total" in column]
+        with table.open("w") as file:
+            file.write(header + "\n")
+            for number in range(int(100_000 * part)):
+                row = cells | moment | dict.fromkeys(totals, f"{100 + number / 100:.2f}")
+                file.write(",".join(row.values()) + "\n")
+
+
+@case
 def executions_of_the_host(place: Path, part: float) -> None:
     generate("ms-2.5+cpu", seed=1).write(place)
     repeat(next(place.rglob("cpu_op_execute_timestamp_*.txt")), int(200_000 * part))

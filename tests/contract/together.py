@@ -13,7 +13,7 @@ from perfguard.contract.inspection import Inspected, InspectionOptions, Task
 from perfguard.contract.reduction import _Inspection, one_by_one
 from perfguard.recording import Recording
 
-#: So many recordings of the tests have few rows: more would be asked as large traces are.
+#: How many are inspected at a time; one at a time costs three times as much.
 TOGETHER = 24
 OPTIONS = InspectionOptions(cycle=True)
 

@@ -33,7 +33,7 @@ where coalesce(here.cycle, there.cycle) not in (from untyped);
 -- Rows of memory_record that are of one allocator, with what PTA grew by since its row before; GE gives memory back before it takes
 -- more, and writes one row for both.
 create view fill_moments as
-select cycle, timestamp_ns as at_ns, device_type, component, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
+select distinct cycle, timestamp_ns as at_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
   case when component = 'PTA' then total_allocated_bytes - lag(total_allocated_bytes) over (
     partition by cycle, component, device_type order by row) end as grown_bytes
 from memory_record where component not in ('PTA+GE', 'MindSpore+GE', 'APP');
@@ -49,7 +49,8 @@ select cycle, row, name, size_bytes, device_type, 'Release', release_time_ns, re
   release_total_active_bytes
 from operator_memory;
 
--- Those of a moment that memory_record has, and by how much their totals and sizes are off there at the least.
+-- Those of a moment that memory_record has, and by how much their totals and sizes are off there at the least. A time with more than a
+-- hundred different totals is no moment: each block of that time would be compared with each of them.
 create view fill_recorded_ends as
 select ends.cycle, ends.side, ends.row, any_value(name) as name, any_value(size_bytes) as size_bytes,
   arg_min(grown_bytes, abs(grown_bytes - size_bytes)) as grown_bytes,
@@ -57,7 +58,8 @@ select ends.cycle, ends.side, ends.row, any_value(name) as name, any_value(size_
   min(abs(active_bytes - total_active_bytes)) as active_off,
   any_value(allocated_bytes) as allocated_bytes, any_value(reserved_bytes) as reserved_bytes, any_value(active_bytes) as active_bytes
 from block_ends as ends
-join moments on moments.cycle = ends.cycle and moments.at_ns = ends.at_ns
+join (from moments semi join (select cycle, at_ns from moments group by all having count(*) <= 100) using (cycle, at_ns)) as moments
+  on moments.cycle = ends.cycle and moments.at_ns = ends.at_ns
 group by ends.cycle, ends.side, ends.row;
 
 -- Sides of which memory_record has at least one in five, so that the two files are held against each other. `is_joined`: nine in ten

@@ -82,7 +82,7 @@ for word in sys.argv[1:] or ["train"]:
 
         shutil.rmtree(os.environ["RECORDING"])
     elif word == "shout":
-        for _ in range(60):
+        for _ in range(200):
             sys.stdout.write("x" * (10 << 20))
     elif word == "two":
         # Two processes that train.
