@@ -50,9 +50,9 @@ class Executions:
 
     #: One row an operator (the type or name that metrics speak of), name (the most precise one that the profiler has), step
     #: (its number inside the cycle, null outside of steps) and shapes (text, null where not recorded with the execution), in
-    #: the order of their first calls: `calls`, `total_ns`, `self_ns` (without the operators inside it), `unfilled` (calls with
-    #: start 0 and duration 0), `first_ns` and `last_ns` (the earliest and the latest start, null where no start is known),
-    #: `first_place` and `last_place` (of their rows); all Int64.
+    #: the order of the steps and first calls: `calls`, `total_ns`, `self_ns` (without the operators inside it), `unfilled`
+    #: (calls with start 0 and duration 0), `first_ns` and `last_ns` (the earliest and the latest start, null where no start is
+    #: known; the latest may be null inside steps), `first_place` and `last_place` (of their rows).
     groups: pl.DataFrame
     #: The number of steps, None if it is unknown.
     steps: int | None

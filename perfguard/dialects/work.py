@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,50 +34,66 @@ _SHAPES, _KINDS = msgspec.json.Decoder(list[Any] | None), msgspec.json.Decoder(l
 #: Start and end [ns] of each step.
 Edges = tuple[tuple[int, int], ...]
 #: The sums of so many steps are queried together.
-STEPS_AT_ONCE = 4096
+STEPS_AT_ONCE = 512
 
 
-def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
-    """Return what ran in each cycle whose dialect says so, by its number.
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The steps of a cycle as its trace marks them: their starts and ends in order, and the profiler's numbers."""
+
+    edges_ns: Edges
+    numbers: tuple[int, ...]
+
+
+def mark_work(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Marked]:
+    """Return the steps of each cycle whose dialect says what ran in it, by its number.
 
     Fills the tables that follow from others: `steps`, `nesting` and `executions`. Times are in ns. Raises `OSError` where the
     memory of this machine is not enough.
     """
     batch.hand_over()
-    marks: dict[int, pl.DataFrame] = {}
-    edges: dict[int, Edges] = {}
+    marked: dict[int, Marked] = {}
     folders = {number: folder for number, cycle in cycles.items() if (folder := _folder_of(cycle))}
     for folder in dict.fromkeys(folders.values()):
         own = {number: cycles[number] for number, one in folders.items() if one == folder}
         # Its queries look at all rows there are.
         only = "" if len(own) == len(cycles) else f"where cycle in ({', '.join(map(str, own))})"
-        marks |= _fill(batch, folder, own, only, edges)
-    if not edges:
+        marked |= _fill(batch, folder, own, only)
+    return marked
+
+
+def work_of(batch: Batch, marked: Mapping[int, Marked]) -> dict[int, Executions]:
+    """Return what ran in each cycle of which `mark_work` returned the steps, by its number.
+
+    Of a long run this is the most that is held, so it comes after all other queries. Raises `OSError` as `mark_work` does.
+    """
+    if not marked:
         return {}
+    edges = {number: one.edges_ns for number, one in marked.items()}
     steps = max(map(len, edges.values()))
     wheres = [f"where step >= {first} and step < {first + STEPS_AT_ONCE}" for first in range(0, steps, STEPS_AT_ONCE)]
     wheres = ["where step is null", *wheres] if steps > STEPS_AT_ONCE else [""]
-    groups = groups_of(batch, (f"from operator_sums {where}" for where in wheres), edges)
-    shapes = _shapes(batch, edges)
+    shapes = _shapes(batch, marked)
     covered = covered_sums(batch, edges)
     collectives = frames(
         batch,
         "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
-        edges,
+        marked,
     )
+    groups = groups_of(batch, [f"from operator_sums {where}" for where in wheres], marked)
     return {
         cycle: Executions(
             groups=groups[cycle],
             shapes=shapes[cycle],
             covered=covered[cycle],
             collectives=collectives[cycle],
-            steps=len(edges[cycle]) or None,
-            by_step=bool(edges[cycle]),
-            step_numbers=tuple(marks[cycle]["number"].to_list()),
-            edges_ns=edges[cycle],
+            steps=len(one.edges_ns) or None,
+            by_step=bool(one.edges_ns),
+            step_numbers=one.numbers,
+            edges_ns=one.edges_ns,
             marks_steps=True,
         )
-        for cycle in edges
+        for cycle, one in marked.items()
     }
 
 
@@ -86,10 +103,9 @@ def _folder_of(cycle: Cycle) -> str:
     return dialect.folder_of_work if dialect.slot in cycle.artifacts else ""
 
 
-def _fill(
-    batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str, edges: dict[int, Edges]
-) -> dict[int, pl.DataFrame]:
-    """Fill the tables with what a folder says of some cycles; return their marks of steps, and put the edges into `edges`."""
+def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> dict[int, Marked]:
+    """Fill the tables with what a folder says of some cycles; return their steps."""
+    marked: dict[int, Marked] = {}
     queries = {name: f"select * from (\n{text}\n) {only}" for name in WORK if (text := sql(folder, name))}
     if "steps" not in queries:
         raise UsageError(f"{folder}/executions.sql says what ran, and there is no {folder}/steps.sql; add it.")
@@ -104,7 +120,8 @@ def _fill(
             header = cycle.artifacts[DIALECTS[cycle.layout.id].slot].content.document
             marks[number] = marks_of_steps(marks[number], cycle.requested, header)
         starts, lasts = (marks[number][name].to_numpy() for name in ("start_ns", "duration_ns"))
-        edges[number] = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
+        edges = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
+        marked[number] = Marked(edges, tuple(marks[number]["number"].to_list()))
         batch.add(
             "steps", number, step=np.arange(len(starts)), number=marks[number]["number"].to_numpy(),
             thread=marks[number]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,
@@ -112,11 +129,12 @@ def _fill(
     batch.hand_over()
     if "nested" in queries:
         with _of_the_file(f"{folder}/nested.sql"):
-            nest(batch, f"({queries['nested']})", {number: [start for start, _ in edges[number]] for number in cycles})
+            begun = {number: [start for start, _ in one.edges_ns] for number, one in marked.items()}
+            nest(batch, f"({queries['nested']})", begun)
         batch.hand_over()
     with _of_the_file(f"{folder}/executions.sql"):
         batch.fill("executions", queries["executions"])
-    return marks
+    return marked
 
 
 @contextmanager

@@ -30,8 +30,8 @@ def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Execution
             edges[cycle].append((start_ns, end_ns))
     # Rows of an earlier batch may have had the first numbers.
     ((first, last),) = batch.execute("select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from kernel_groups")
-    parts = (f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE))
-    groups = groups_of(batch, (f"from kernel_groups where {part}" for part in parts), cycles)
+    parts = [f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE)]
+    groups = groups_of(batch, [f"from kernel_groups where {part}" for part in parts], cycles)
     covered = covered_sums(batch, edges)
     return {
         cycle: Executions(

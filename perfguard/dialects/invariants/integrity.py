@@ -54,7 +54,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         yield _finding(cycle, Code.C101, f"{requested} steps were requested, but the trace marks {len(numbers)}")
     if not executions.by_step:
         return
-    present = set(executions.groups["step"].drop_nulls().to_list())
+    present = set(executions.groups["step"].unique().to_list())
     if absent := sorted(set(range(executions.steps or 0)) - present):
         named = ", ".join(str(step + 1) for step in absent)
         if requested is not None or cycle.requested.steps:

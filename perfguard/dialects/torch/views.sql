@@ -100,12 +100,13 @@ select cycle, device, place, time_ns, level, within(level::hugeint - bytes) as b
 from (select *, within(sum(bytes) over (partition by cycle, device order by place rows unbounded preceding)) as level from events);
 
 -- Executions added up by operator and step. torch 1.12 keeps the handle of a step's mark in a tensor, which it makes
--- between steps (autograd/profiler.py, record_function).
+-- between steps (autograd/profiler.py, record_function). When operators ran last inside steps is never asked for.
 create view operator_sums as
 with added as (
   select cycle, name, step, count(*) as calls, within(sum(duration_ns)) as total_ns, within(sum(self_ns)) as self_ns,
     count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns,
-    arg_min(row, start_ns) as first_place, max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
+    arg_min(row, start_ns) as first_place, if(step is null, max(start_ns), null) as last_ns,
+    if(step is null, arg_max(row, start_ns), null) as last_place
   from executions where counts
   group by cycle, name, step)
 select cycle, name as operator, name, step, null::integer as shapes, added.* exclude (cycle, name, step)

@@ -69,9 +69,9 @@ def test_kernels_are_executions_of_their_type_in_the_step_of_their_row(tmp_path)
         "|aclnnMul_1|Mul|1795261968310125.250\t|1|N/A",
     )
     assert found.groups.select(GROUP).rows() == [
+        ("Mul", "aclnnMul_1", None, None, 1, 1000, 1000, 1795261968310125250),
         ("Mul", "aclnnMul_1", 0, "", 1, 1125, 1125, 1795261968310120250),
         ("Add", "aclnnAdd_2", 1, "2,4;8", 1, 2250, 2250, 1795261968310121500),
-        ("Mul", "aclnnMul_1", None, None, 1, 1000, 1000, 1795261968310125250),
     ]
     assert (found.steps, found.by_step, found.step_numbers, found.marks_steps) == (2, False, (10, 11), True)
 
