@@ -34,7 +34,7 @@ from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
-from perfguard.dialects.work import Marked, mark_work, work_of
+from perfguard.dialects.work import MarkedSteps, fill_work, work_of
 from perfguard.findings import Code, Finding, is_invalid
 from perfguard.recording import Recording
 
@@ -169,7 +169,7 @@ class ReadCycle:
     #: Rows of the trace that may be duplicates.
     alike: Any = None
     #: The steps that its trace marks, if what ran is yet to be added up.
-    marked: Marked | None = None
+    marked_steps: MarkedSteps | None = None
 
 
 def read_cycle(
@@ -237,7 +237,7 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
         by_number[number].alike = rows
     for number, values in measured(tables, cycles).items() if options.cycle or options.measure else ():
         by_number[number].cycle = replace(cycles[number], measured=values)
-    marked = {number: one.marked for number, one in by_number.items() if one.marked is not None}
+    marked = {number: one.marked_steps for number, one in by_number.items() if one.marked_steps is not None}
     for number, executions in work_of(tables, marked).items():
         by_number[number].cycle = replace(by_number[number].cycle, executions=executions)
     if options.checks:
@@ -253,8 +253,8 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
 def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> dict[int, ReadCycle]:
     """Fill the derived tables, and attach what they say to the cycles; return those that have tables, by number.
 
-    What ran is not yet added up in cycles that have `marked`. `recordings` names the recording of each cycle; the default is
-    the name of its directory.
+    What ran is not yet added up in cycles that have `marked_steps`. `recordings` names the recording of each cycle; the default
+    is the name of its directory.
     """
     names = recordings or [one.task.recording.directory.name for one in read]
     _list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
@@ -262,10 +262,10 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     tables.hand_over()
     cycles = {number: one.cycle for number, one in by_number.items()}
     devices = [number for number, one in cycles.items() if "kernel_details" in one.artifacts]
-    marked = mark_work(tables, cycles)
+    marked = fill_work(tables, cycles)
     executions = {**kernels_by_cycle(tables, devices), **listed_executions(tables, cycles)}
     for number, one in marked.items():
-        by_number[number].marked = one
+        by_number[number].marked_steps = one
     for number, found in executions.items():
         cycles[number] = replace(cycles[number], executions=found)
     steps = {number: len(one.edges_ns) or None for number, one in marked.items()}

@@ -64,6 +64,7 @@ def _shortened(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_texts(rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """Return the rows with texts in place of codes; equal columns are one."""
     import polars as pl
 
     coded = [key for key in _TEXTS if rows.schema[key].is_integer()]

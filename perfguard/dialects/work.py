@@ -38,21 +38,21 @@ STEPS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedSteps:
     """The steps of a cycle as its trace marks them: their starts and ends in order, and the profiler's numbers."""
 
     edges_ns: Edges
     numbers: tuple[int, ...]
 
 
-def mark_work(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Marked]:
+def fill_work(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, MarkedSteps]:
     """Return the steps of each cycle whose dialect says what ran in it, by its number.
 
     Fills the tables that follow from others: `steps`, `nesting` and `executions`. Times are in ns. Raises `OSError` where the
     memory of this machine is not enough.
     """
     batch.hand_over()
-    marked: dict[int, Marked] = {}
+    marked: dict[int, MarkedSteps] = {}
     folders = {number: folder for number, cycle in cycles.items() if (folder := _folder_of(cycle))}
     for folder in dict.fromkeys(folders.values()):
         own = {number: cycles[number] for number, one in folders.items() if one == folder}
@@ -62,10 +62,10 @@ def mark_work(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Marked]:
     return marked
 
 
-def work_of(batch: Batch, marked: Mapping[int, Marked]) -> dict[int, Executions]:
-    """Return what ran in each cycle of which `mark_work` returned the steps, by its number.
+def work_of(batch: Batch, marked: Mapping[int, MarkedSteps]) -> dict[int, Executions]:
+    """Return what ran in each cycle of which `fill_work` returned the steps, by its number.
 
-    Of a long run this is the most that is held, so it comes after all other queries. Raises `OSError` as `mark_work` does.
+    Of a long run this is the most that is held, so it comes after all other queries. Raises `OSError` as `fill_work` does.
     """
     if not marked:
         return {}
@@ -103,9 +103,9 @@ def _folder_of(cycle: Cycle) -> str:
     return dialect.folder_of_work if dialect.slot in cycle.artifacts else ""
 
 
-def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> dict[int, Marked]:
+def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> dict[int, MarkedSteps]:
     """Fill the tables with what a folder says of some cycles; return their steps."""
-    marked: dict[int, Marked] = {}
+    marked: dict[int, MarkedSteps] = {}
     queries = {name: f"select * from (\n{text}\n) {only}" for name in WORK if (text := sql(folder, name))}
     if "steps" not in queries:
         raise UsageError(f"{folder}/executions.sql says what ran, and there is no {folder}/steps.sql; add it.")
@@ -121,7 +121,7 @@ def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> 
             marks[number] = marks_of_steps(marks[number], cycle.requested, header)
         starts, lasts = (marks[number][name].to_numpy() for name in ("start_ns", "duration_ns"))
         edges = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
-        marked[number] = Marked(edges, tuple(marks[number]["number"].to_list()))
+        marked[number] = MarkedSteps(edges, tuple(marks[number]["number"].to_list()))
         batch.add(
             "steps", number, step=np.arange(len(starts)), number=marks[number]["number"].to_numpy(),
             thread=marks[number]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,

@@ -21,7 +21,7 @@ from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, unquoted
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
-from perfguard.dialects import listed
+from perfguard.dialects import listed, work
 from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import infer_steps, step_of
@@ -480,6 +480,18 @@ def test_what_is_kept_does_not_grow_with_the_executions(tmp_path):
     ]
     assert [covered.operators_ns for covered in few.executions.covered] == [495_000, 500_000]
     assert few.executions.calls == 199
+
+
+def test_groups_of_a_long_window_take_few_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(work, "STEPS_AT_ONCE", 100)
+    steps = [step(number, number * 1000, 1000) for number in range(1000)]
+    events = [event(f"aten::op{i}", number * 1000 + 10 * i, 5) for number in range(1000) for i in range(8)]
+    (cycle,) = judged(tmp_path, *steps, *events).cycles
+    groups = cycle.executions.groups
+    # Three sums, the first start and its place, the step, and the operator, which is counted once more as the name.
+    assert groups.estimated_size() / groups.height < 8 * 5 + 4 + 2 * 16
+    assert groups.height == 8000
+    assert groups.equals(groups.sort("step", "first_ns"))
 
 
 @pytest.mark.parametrize("recording", ["mindspore-graph", "torch-mlp"])

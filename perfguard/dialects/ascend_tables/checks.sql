@@ -230,15 +230,12 @@ from operator_memory where {side}_total_allocated_bytes > {side}_total_reserved_
 -- tolerance: 0.002 MB
 -- source: both real ranks of torch_npu level 1, 344 times each
 -- message: {name}: {allocated} of {reserved} bytes are allocated at the {side}, memory_record.csv says {there} of {kept} at that time
-with totals as (
-  select distinct cycle, timestamp_ns as at_ns, device_type, total_allocated_bytes as there, total_reserved_bytes as kept
-  from memory_record where component <> 'PTA+GE' and total_allocated_bytes is not null and total_reserved_bytes is not null),
-rows as (from totals semi join (select cycle, at_ns from totals group by all having count(*) <= 100) using (cycle, at_ns))
 select ends.cycle, row, any_value(name) as name, any_value(allocated_bytes) as allocated, any_value(reserved_bytes) as reserved,
   arg_min(there, greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) as there,
   arg_min(kept, greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) as kept
 from block_ends as ends
-join rows on rows.cycle = ends.cycle and rows.at_ns = ends.at_ns and rows.device_type = ends.device_type
+join of_a_moment('recorded_totals') as totals
+  on totals.cycle = ends.cycle and totals.at_ns = ends.at_ns and totals.device_type = ends.device_type
 where side = '{side}'
 group by ends.cycle, row
 having min(greatest(abs(allocated_bytes - there), abs(reserved_bytes - kept))) > 2098

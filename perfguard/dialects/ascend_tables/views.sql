@@ -49,8 +49,17 @@ select cycle, row, name, size_bytes, device_type, 'Release', release_time_ns, re
   release_total_active_bytes
 from operator_memory;
 
--- Those of a moment that memory_record has, and by how much their totals and sizes are off there at the least. A time with more than a
--- hundred different totals is no moment: each block of that time would be compared with each of them.
+-- What memory_record says the totals are at a time.
+create view recorded_totals as
+select distinct cycle, timestamp_ns as at_ns, device_type, total_allocated_bytes as there, total_reserved_bytes as kept
+from memory_record where component <> 'PTA+GE' and total_allocated_bytes is not null and total_reserved_bytes is not null;
+
+-- Rows of a table whose time has at most a hundred: each block of a time is compared with each of them.
+create macro of_a_moment(rows) as table
+from query_table(rows)
+semi join (select cycle, at_ns from query_table(rows) group by all having count(*) <= 100) using (cycle, at_ns);
+
+-- Those of a moment that memory_record has, and by how much their totals and sizes are off there at the least.
 create view fill_recorded_ends as
 select ends.cycle, ends.side, ends.row, any_value(name) as name, any_value(size_bytes) as size_bytes,
   arg_min(grown_bytes, abs(grown_bytes - size_bytes)) as grown_bytes,
@@ -58,7 +67,7 @@ select ends.cycle, ends.side, ends.row, any_value(name) as name, any_value(size_
   min(abs(active_bytes - total_active_bytes)) as active_off,
   any_value(allocated_bytes) as allocated_bytes, any_value(reserved_bytes) as reserved_bytes, any_value(active_bytes) as active_bytes
 from block_ends as ends
-join (from moments semi join (select cycle, at_ns from moments group by all having count(*) <= 100) using (cycle, at_ns)) as moments
+join of_a_moment('moments') as moments
   on moments.cycle = ends.cycle and moments.at_ns = ends.at_ns
 group by ends.cycle, ends.side, ends.row;
 
