@@ -34,7 +34,8 @@ from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
-from perfguard.dialects.work import MarkedSteps, fill_work, work_of
+from perfguard.dialects.sums import with_sums
+from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, is_invalid
 from perfguard.recording import Recording
 
@@ -168,8 +169,6 @@ class ReadCycle:
     notes: list[str]
     #: Rows of the trace that may be duplicates.
     alike: Any = None
-    #: The steps that its trace marks, if what ran is yet to be added up.
-    marked_steps: MarkedSteps | None = None
 
 
 def read_cycle(
@@ -235,11 +234,9 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
         by_number[number].findings += findings
     for number, rows in rows_alike(tables, cycles).items():
         by_number[number].alike = rows
-    for number, values in measured(tables, cycles).items() if options.cycle or options.measure else ():
-        by_number[number].cycle = replace(cycles[number], measured=values)
-    marked = {number: one.marked_steps for number, one in by_number.items() if one.marked_steps is not None}
-    for number, executions in work_of(tables, marked).items():
-        by_number[number].cycle = replace(by_number[number].cycle, executions=executions)
+    if options.cycle or options.measure is not None:
+        for number, cycle in _measured(tables, cycles).items():
+            by_number[number].cycle = cycle
     if options.checks:
         from perfguard.contract.own_checks import broken_own_rules
 
@@ -250,11 +247,27 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
             every[number].findings.append(finding)
 
 
-def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> dict[int, ReadCycle]:
-    """Fill the derived tables, and attach what they say to the cycles; return those that have tables, by number.
+def _measured(tables: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Cycle]:
+    """Return the cycles with what is measured of them."""
+    values = measured(tables, cycles)
+    ran = {number: one.executions for number, one in cycles.items() if one.executions is not None}
+    memory = memory_of(tables, {number: cycles[number] for number in ran})
+    executions = with_sums(tables, ran)
+    return {
+        number: replace(
+            one,
+            measured=values.get(number, {}),
+            memory=memory.get(number, ()),
+            executions=executions.get(number),
+        )
+        for number, one in cycles.items()
+    }
 
-    What ran is not yet added up in cycles that have `marked_steps`. `recordings` names the recording of each cycle; the default
-    is the name of its directory.
+
+def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> dict[int, ReadCycle]:
+    """Fill the derived tables, and attach what ran to the cycles; return those that have tables, by number.
+
+    `recordings` names the recording of each cycle; the default is the name of its directory.
     """
     names = recordings or [one.task.recording.directory.name for one in read]
     _list_cycles(tables, names, {one.number: one.cycle for one in read}, [one.task.recording.directory for one in read])
@@ -262,19 +275,12 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     tables.hand_over()
     cycles = {number: one.cycle for number, one in by_number.items()}
     devices = [number for number, one in cycles.items() if "kernel_details" in one.artifacts]
-    marked = fill_work(tables, cycles)
-    executions = {**kernels_by_cycle(tables, devices), **listed_executions(tables, cycles)}
-    for number, one in marked.items():
-        by_number[number].marked_steps = one
+    executions = work_of(tables, cycles)
+    executions |= {**kernels_by_cycle(tables, devices), **listed_executions(tables, cycles)}
     for number, found in executions.items():
-        cycles[number] = replace(cycles[number], executions=found)
-    steps = {number: len(one.edges_ns) or None for number, one in marked.items()}
-    steps |= {number: found.steps for number, found in executions.items()}
-    for number, count in steps.items():
-        tables.add("step_counts", number, steps=_integers([count]))
+        by_number[number].cycle = replace(cycles[number], executions=found)
+        tables.add("step_counts", number, steps=_integers([found.steps]))
     tables.hand_over()
-    for number, memory in memory_of(tables, {number: cycles[number] for number in steps}).items():
-        by_number[number].cycle = replace(cycles[number], memory=memory)
     return by_number
 
 

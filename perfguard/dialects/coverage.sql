@@ -1,13 +1,15 @@
 -- Views of what all dialects put into tables, made once theirs are there.
 
 -- Executions that files list, added up by operator, name, step and shapes.
-create view listed_sums as
+create view fill_listed_sums as
 select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(coalesce(sum(duration_ns::hugeint * calls), 0)) as total_ns,
   total_ns as self_ns, within(coalesce(sum(calls) filter (start_ns = 0 and duration_ns = 0), 0)) as unfilled, min(start_ns) as first_ns,
   min(place) filter (start_ns is not null) as first_place, max(start_ns) as last_ns,
   max(place) filter (start_ns is not null) as last_place
 from listed where calls > 0
-group by all;
+group by all
+order by cycle, step nulls first, first_ns nulls first, first_place nulls first, operator nulls first, name nulls first,
+  shapes nulls first;
 
 -- Collectives of the host among them, those inside steps where steps are known.
 create view listed_collectives as

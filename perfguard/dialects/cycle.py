@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,15 +46,41 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Counts:
+    """How often what ran in one cycle."""
+
+    #: One row an operator (the type or name that metrics speak of) and name (the most precise one that the profiler has):
+    #: `calls`, those `outside` of all steps, those `unfilled` (start 0 and duration 0). Of executions that files list besides
+    #: `total_ns`, the earliest and the latest start (`first_ns`, `last_ns`, -1 where one is not known) and their rows
+    #: (`first_place`, `last_place`).
+    by_name: pl.DataFrame
+    #: The steps in which anything ran, in order; empty where steps are not known.
+    steps: tuple[int, ...] = ()
+    #: Those of them that ran other operators than most, or the same ones more or less often.
+    odd_steps: tuple[int, ...] = ()
+    #: The calls by name in one of the usual steps, and in each of the first odd ones.
+    usual: Counter[str] = field(default_factory=Counter)
+    odd: Mapping[int, Counter[str]] = field(default_factory=dict)
+
+
+def no_groups() -> pl.DataFrame:
+    """Return groups of executions of which there are none."""
+    import polars as pl
+
+    texts = ("operator", "name", "shapes")
+    numbers = ("calls", "total_ns", "self_ns", "first_ns", "first_place")
+    return pl.DataFrame(
+        schema={"step": pl.Int32, **dict.fromkeys(texts, pl.String), **dict.fromkeys(numbers, pl.Int64)}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Executions:
     """Executions of one cycle, added up, and its steps."""
 
-    #: One row an operator (the type or name that metrics speak of), name (the most precise one that the profiler has), step
-    #: (its number inside the cycle, null outside of steps) and shapes (text, null where not recorded with the execution), in
-    #: the order of the steps and first calls: `calls`, `total_ns`, `self_ns` (without the operators inside it), `unfilled`
-    #: (calls with start 0 and duration 0), `first_ns` and `last_ns` (the earliest and the latest start, null where no start is
-    #: known; the latest may be null inside steps), `first_place` and `last_place` (of their rows).
-    groups: pl.DataFrame
+    #: The table in which they are added up.
+    table: str
+    counts: Counts
     #: The number of steps, None if it is unknown.
     steps: int | None
     #: Whether `step` was assigned by time, so that the steps can be compared with each other.
@@ -68,6 +95,13 @@ class Executions:
     on_device: bool = False
     #: Whether start times are known; else only how often and how long.
     is_timeline: bool = True
+
+    # What is measured of them; empty where nothing is to be measured.
+
+    #: One row an operator, name, step (its number inside the cycle, null outside of steps) and shapes (text, null where not
+    #: recorded with the execution), in the order of the steps and first calls: `calls`, `total_ns`, `self_ns` (without the
+    #: operators inside it), `first_ns` (the earliest start, null where no start is known) and `first_place` (its row).
+    groups: pl.DataFrame = field(default_factory=no_groups)
     #: What covers each step of `edges_ns`; empty where start times are not known.
     covered: tuple[Covered, ...] = ()
     #: With which shapes operators ran in the window (operator, shapes, calls), where `groups` does not tell them apart.
@@ -78,7 +112,7 @@ class Executions:
     @property
     def calls(self) -> int:
         """How many executions there are."""
-        return int(self.groups["calls"].sum())
+        return int(self.counts.by_name["calls"].sum())
 
     @property
     def of_the_window(self) -> pl.DataFrame:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.tables import Batch, by_cycle, frame
+from perfguard.dialects.cycle import no_groups
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,26 +26,26 @@ def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
 
 #: Columns of groups that are texts; in the tables they may be codes.
 _TEXTS = ("operator", "name", "shapes")
-#: The columns by which groups are ordered. The rows of a query for some steps follow those of a query for earlier ones.
-_ORDER = ("cycle", "step", "first_ns", "first_place", *_TEXTS)
 #: Columns that often have the same value in all rows.
-_OFTEN_SINGLE = ("cycle", "shapes", "unfilled", "last_ns", "last_place")
+_OFTEN_SINGLE = ("cycle", "shapes")
+#: The number of rows that a query returns at once.
+ROWS_AT_ONCE = 100_000
 
 
-def groups_of(batch: Batch, queries: Sequence[str], cycles: Collection[int]) -> dict[int, pl.DataFrame]:
-    """Return the rows of some queries by cycle, as `Executions.groups` has them; codes are texts.
+def groups_of(batch: Batch, table: str, cycles: Collection[int]) -> dict[int, pl.DataFrame]:
+    """Return the rows of a table of sums by cycle, as `Executions.groups` has them, in the order of the table; codes are texts.
 
     In several queries where there are many rows, because the result of one is in memory as a whole.
     """
     import polars as pl
 
-    order = ", ".join(f"{key} nulls first" for key in _ORDER)
-    found = (frame(batch, f"from ({query}) order by {order}") for query in queries)
-    parts = [_shortened(part) if len(queries) > 1 else part for part in found]
-    # A single value stays one only where parts without rows are left out.
-    parts = [part for part in parts if not part.is_empty()] or parts[:1]
-    if not _follow_each_other(parts):
-        parts = [_shortened(_ordered(parts))]
+    # Rows of an earlier batch may have had the first numbers.
+    ((first, last),) = batch.execute(f"select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from {table}")
+    columns = f"cycle, {', '.join(no_groups().columns)}"
+    wheres = [f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE)]
+    parts = [
+        _shortened(frame(batch, f"select {columns} from {table} where {where} order by rowid")) for where in wheres
+    ]
     texts = pl.Series("text", batch.texts, dtype=pl.String)
     # Each part by itself, since columns that are split at different rows would be copied.
     by_part = [by_cycle(_with_texts(parts.pop(0), texts), cycles) for _ in range(len(parts))]
@@ -73,28 +73,6 @@ def _with_texts(rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
         words["name"] = words["operator"]
     none = pl.lit(None, pl.String)
     return rows.with_columns(pl.col("step").cast(pl.Int32), *(words.get(key, none).alias(key) for key in coded))
-
-
-def _ordered(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return the rows of all parts in their order; empties the list, so that each column is released once it is ordered."""
-    import polars as pl
-
-    rows = pl.concat(parts)
-    parts.clear()
-    # By codes and column by column: a sort of all columns, texts among its keys, would need several times the memory.
-    order = rows.select(pl.arg_sort_by(_ORDER)).to_series()
-    columns = rows.get_columns()
-    del rows
-    return pl.DataFrame([columns.pop(0).gather(order) for _ in range(len(columns))])
-
-
-def _follow_each_other(parts: Sequence[pl.DataFrame]) -> bool:
-    """Whether no row of a part is before one of an earlier part; each part is ordered, and has rows."""
-    if len(parts) == 1:
-        return True
-    rows = (keys.row(place) for part in parts for keys in [part.select(_ORDER)] for place in (0, -1))
-    ends = [[(value is not None, value) for value in row] for row in rows]
-    return all(one <= other for one, other in pairwise(ends))
 
 
 def marks_of_steps(marks: pl.DataFrame, requested: Requested, header: Any) -> pl.DataFrame:

@@ -91,8 +91,8 @@ def _times_seen(cycle: Cycle) -> Iterator[tuple[str, str, bytes]]:
             yield slot, artifact.place, artifact.content.digest
         elif artifact.content.table is not None and artifact.content.table.streamed is not None:
             # Of streamed kernels the sums, and the first and last start of each name [ns], are known.
-            if cycle.executions is not None and cycle.executions.groups.height:
-                yield slot, artifact.place, _digest(cycle.executions.groups)
+            if cycle.executions is not None and cycle.executions.calls:
+                yield slot, artifact.place, _digest(cycle.executions.counts.by_name)
         elif artifact.content.table is not None and artifact.content.frame.height:
             yield slot, artifact.place, _digest(artifact.content.frame)
 
@@ -113,8 +113,10 @@ def _digest(frame: pl.DataFrame) -> bytes:
 def _ran_in_the_window(cycle: Cycle) -> Ran | None:
     if cycle.executions is None:
         return None
-    calls = calls_by(cycle.executions.of_the_window, "operator")
-    return cycle.executions.steps or 0, tuple(calls.items())
+    rows = cycle.executions.counts.by_name
+    if cycle.executions.by_step:
+        rows = rows.with_columns(calls=rows["calls"] - rows["outside"]).filter(rows["calls"] > rows["outside"])
+    return cycle.executions.steps or 0, tuple(calls_by(rows, "operator").items())
 
 
 class Sharing:

@@ -10,18 +10,17 @@ import numpy as np
 
 from perfguard.artifacts.table import in_int64
 from perfguard.artifacts.table_definitions import NULL
-from perfguard.artifacts.tables import Batch, frames
-from perfguard.dialects.collectives import no_collectives
-from perfguard.dialects.coverage import covered_sums
-from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import calls_by, groups_of, infer_steps
+from perfguard.artifacts.tables import Batch
+from perfguard.dialects.counts import counts_of
+from perfguard.dialects.cycle import Counts, Executions
+from perfguard.dialects.executions import calls_by, infer_steps
 from perfguard.dialects.headers import place_of
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.dialects.cycle import Cycle
 
+#: The table in which they are added up.
+_SUMS = "listed_sums"
 #: Start and end [ns] of a step, and the profiler's number of it.
 _Mark = tuple[int, int, int]
 
@@ -69,24 +68,18 @@ def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ex
             starts, ends, _ = np.array(marks[number], np.int64).reshape(-1, 3).T
             batch.add("listed_steps", number, step=np.arange(len(starts)), start_ns=starts, end_ns=ends)
         batch.fill("listed", f"from with_steps('{source.view}') where cycle in ({', '.join(map(str, own))})")
-    edges = {
-        number: () if sources[number].on_device else tuple((start, end) for start, end, _ in several)
-        for number, several in marks.items()
-    }
-    groups = groups_of(batch, ["from listed_sums"], sources)
-    shapes = frames(batch, "from framework_shapes order by cycle", sources) if _HOST in sources.values() else {}
-    collectives = frames(batch, "from listed_collectives order by cycle, start_ns nulls first", sources)
-    covered = covered_sums(batch, edges)
+    # Names of a device's kernels contain running numbers.
+    on_device = [number for number, source in sources.items() if source.on_device]
+    compared = f"if(cycle in ({', '.join(map(str, on_device))}), operator, name)" if on_device else "name"
+    counts = counts_of(batch, _SUMS, sources, compared=compared)
     return {
         number: Executions(
-            groups=groups[number],
-            shapes=None if source.on_device else shapes[number],
-            covered=covered[number],
-            collectives=no_collectives() if source.on_device else collectives[number],
-            steps=_steps(cycles[number], source, len(marks[number]), groups[number]),
-            by_step=bool(marks[number]) and not (source.on_device and groups[number]["step"].null_count()),
+            table=_SUMS,
+            counts=counts[number],
+            steps=_steps(cycles[number], source, len(marks[number]), counts[number]),
+            by_step=bool(marks[number]) and not (source.on_device and counts[number].by_name["outside"].sum()),
             step_numbers=tuple(mark[2] for mark in marks[number]) if source is _DATABASE else (),
-            edges_ns=edges[number],
+            edges_ns=() if source.on_device else tuple((start, end) for start, end, _ in marks[number]),
             marks_steps=bool(marks[number]) and source is _DATABASE,
             on_device=source.on_device,
             is_timeline=source.is_timeline,
@@ -122,9 +115,9 @@ def _marks(batch: Batch, source: Source, cycles: Mapping[int, Cycle]) -> Iterato
                 yield from ((number, start, end, place) for place, (start, end) in enumerate(steps))
 
 
-def _steps(cycle: Cycle, source: Source, marked: int, groups: pl.DataFrame) -> int | None:
+def _steps(cycle: Cycle, source: Source, marked: int, counts: Counts) -> int | None:
     """Return the number of steps; inferred from the counts where it is not known."""
     if source is _DATABASE:
         return marked or None
     known = 0 if source.on_device else len(cycle.requested.steps) or cycle.requested.active
-    return known or infer_steps(calls_by(groups, "name"))
+    return known or infer_steps(calls_by(counts.by_name, "name"))

@@ -19,7 +19,7 @@ from perfguard.artifacts.readers.decoder import EventDecoder
 from perfguard.artifacts.readers.partner import Partner
 from perfguard.capture.replay import replay
 from perfguard.contract import Contract, inspect, inspection
-from perfguard.dialects import work
+from perfguard.dialects import executions
 from perfguard.findings import Finding
 from perfguard.measure import measure
 from tests.contract.together import inspect_together
@@ -62,7 +62,7 @@ def in_chunks(*, chunk_bytes: int = 4000, in_a_file: bool = False) -> Iterator[N
         patched.setattr(tables, "_QUICK_ROWS", 0)
         if in_a_file:
             patched.setattr(tables, "LARGE_BYTES", 0)
-        patched.setattr(work, "STEPS_AT_ONCE", 2)
+        patched.setattr(executions, "ROWS_AT_ONCE", 5)
         yield
 
 

@@ -59,7 +59,7 @@ def sums(tables: Batch, rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Covered
         texts = {name: np.array(rows[name].to_list(), object) for name in ("operator", "name", "shapes")}
         tables.add("listed", 3, place=np.arange(rows.height), **numbers, **texts)
     tables.hand_over()
-    groups = frames(tables, "from listed_sums order by cycle", [3])[3]
+    groups = frames(tables, "from fill_listed_sums order by cycle", [3])[3]
     collectives = tables.execute("select operator, start_ns, duration_ns from listed_collectives order by start_ns")
     return groups, covered_sums(tables, {3: EDGES})[3], collectives
 

@@ -999,8 +999,8 @@ def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, 
     assert set(verdict.layouts) == {"mf-profile", "ms-2.5+cpu"}
 
     (cycle,) = inspect(read_recording(place)).cycles
-    groups = cycle.executions.groups
-    starts = [*groups["first_ns"], *groups["last_ns"]]
+    counted = cycle.executions.counts.by_name
+    starts = [*counted["first_ns"], *counted["last_ns"]]
     times = json.loads((tmp_path / "times.json").read_text())
     ran = [number for number, (begin, end) in enumerate(times, 1) if any(begin <= at <= end for at in starts)]
     assert (ran[0], ran[-1]) == profile.training_steps

@@ -22,7 +22,7 @@ from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.tables import batch
 from perfguard.capture.replay import replay
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
-from perfguard.dialects.cycle import Executions
+from perfguard.dialects.cycle import Counts, Executions
 from perfguard.dialects.metric_queries import measured as measured_by
 from perfguard.dialects.queries import all_definitions, named_texts
 from perfguard.measure import METRICS, measure
@@ -98,7 +98,10 @@ def kernels(rank: int, *self_ns: int) -> Executions:
             "shapes": pl.Series([None] * count, dtype=pl.String),
         }
     )
-    return Executions(groups=aggregated(frame), steps=1, by_step=True, on_device=True)
+    groups = aggregated(frame)
+    return Executions(
+        table="kernel_groups", counts=Counts(by_name=groups), groups=groups, steps=1, by_step=True, on_device=True
+    )
 
 
 # -- communication ---------------------------------------------------------------------------------------------------

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfguard.artifacts.tables import Batch
-from perfguard.dialects.coverage import covered_sums
+from perfguard.dialects.counts import counts_of
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import groups_of
 
-#: The number of rows that a query returns at once.
-ROWS_AT_ONCE = 100_000
+#: The table in which they are added up.
+_SUMS = "kernel_groups"
 
 
 def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Executions]:
@@ -28,17 +27,14 @@ def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Execution
     for cycle, start_ns, end_ns in batch.execute("select cycle, start_ns, end_ns from steps order by cycle, step"):
         if cycle in edges:
             edges[cycle].append((start_ns, end_ns))
-    # Rows of an earlier batch may have had the first numbers.
-    ((first, last),) = batch.execute("select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from kernel_groups")
-    parts = [f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE)]
-    groups = groups_of(batch, [f"from kernel_groups where {part}" for part in parts], cycles)
-    covered = covered_sums(batch, edges)
+    # Names of kernels contain running numbers.
+    counts = counts_of(batch, _SUMS, cycles, compared="operator")
     return {
         cycle: Executions(
-            groups=groups[cycle],
-            covered=covered[cycle],
+            table=_SUMS,
+            counts=counts[cycle],
             steps=len(numbers) or None,
-            by_step=bool(numbers) and groups[cycle]["step"].null_count() == 0,
+            by_step=bool(numbers) and not counts[cycle].by_name["outside"].sum(),
             step_numbers=tuple(numbers),
             edges_ns=tuple(edges[cycle]),
             marks_steps=bool(numbers),

@@ -163,7 +163,8 @@ select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(
   within(sum(total_ns)) as self_ns, within(sum(unfilled)) as unfilled, min(first_ns) as first_ns,
   arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
 from placed
-group by all;
+group by all
+order by cycle, step nulls first, first_ns nulls first, first_place nulls first, operator, name, shapes;
 
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
 create view fill_kernel_kinds as

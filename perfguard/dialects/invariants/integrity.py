@@ -8,15 +8,14 @@ synchronise, torch has dropped kernels at session start (pytorch#192021), torch_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.executions import calls_by, infer_steps
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.dialects.cycle import Cycle, Executions
 
 #: The largest number of operators that a finding names.
@@ -33,8 +32,7 @@ def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
     """No execution has start 0 and duration 0: the profiler never filled in its times."""
     if cycle.executions is None or not cycle.executions.is_timeline:
         return
-    groups = cycle.executions.groups
-    if counts := calls_by(groups.filter(groups["unfilled"] > 0).with_columns(calls="unfilled"), "name"):
+    if counts := _counted(cycle.executions, "unfilled"):
         yield _finding(cycle, Code.C104, f"{counts.total()} executions have start 0 and duration 0: {_names(counts)}")
 
 
@@ -48,15 +46,16 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
         return
     numbers = executions.step_numbers
     if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
-        yield _finding(cycle, Code.C101, f"the profiler's steps are numbered {list(numbers)}, which is not consecutive")
+        yield _finding(
+            cycle, Code.C101, f"the profiler's steps are numbered {_listed(numbers)}, which is not consecutive"
+        )
     requested = cycle.requested.active
     if executions.marks_steps and requested is not None and len(numbers) != requested:
         yield _finding(cycle, Code.C101, f"{requested} steps were requested, but the trace marks {len(numbers)}")
     if not executions.by_step:
         return
-    present = set(executions.groups["step"].unique().to_list())
-    if absent := sorted(set(range(executions.steps or 0)) - present):
-        named = ", ".join(str(step + 1) for step in absent)
+    if absent := sorted(set(range(executions.steps or 0)).difference(executions.counts.steps)):
+        named = _listed([step + 1 for step in absent])
         if requested is not None or cycle.requested.steps:
             why = f"{requested or executions.steps} steps were requested, but no operator ran in step {named} of the window: "
             yield _finding(cycle, Code.C101, f"{why}the profiler lost it")
@@ -69,7 +68,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
                 "skipped it, or the profiler lost it (state the number of steps with `--expect steps=N`)",
                 Severity.WARNING,
             )
-    outside = calls_by(executions.groups.filter(executions.groups["step"].is_null()), "name")
+    outside = _counted(executions, "outside")
     # A whole run has work before, between and after its steps.
     is_whole_run = cycle.requested.active is None and bool(cycle.requested.steps)
     if outside and not is_whole_run:
@@ -86,24 +85,16 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
     executions = cycle.executions
     if executions is None or not executions.by_step or (executions.steps or 0) < 2:
         return
-    # A device's kernels are counted by type, because their names contain running numbers.
-    name = "operator" if executions.on_device else "name"
-    calls = executions.groups.select("step", "calls", name=name).drop_nulls("step")
-    alike = _alike(calls)
-    if not alike:
-        return
-    usual = max(alike, key=len)
     # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that compiles), and a
     # device's kernels depend on the data: a warning.
     severity = Severity.WARNING if executions.on_device or cycle.requested.active is None else Severity.ERROR
-    for step in sorted(step for steps in alike if steps is not usual for step in steps):
-        if differing := _difference(_counts_of(calls, step), _counts_of(calls, usual[0])):
-            yield _finding(
-                cycle,
-                Code.C102,
-                f"step {step + 1} of the window ran different operators from the other steps: {differing}",
-                severity,
-            )
+    counts = executions.counts
+    shown = [
+        (cycle.place.name, f"step {step + 1} of the window ran different operators from the other steps: {differing}")
+        for step, calls in counts.odd.items()
+        if (differing := _difference(calls, counts.usual))
+    ]
+    yield from disagreements(Code.C102, shown, len(counts.odd_steps), cycle.place.name, severity=severity)
 
 
 def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
@@ -118,7 +109,7 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
     if executions is None or executions.by_step or executions.steps is None:
         return
     steps = executions.steps
-    counts = calls_by(executions.groups, "name")
+    counts = _counted(executions, "calls")
     odd = {name: count for name, count in counts.items() if count % steps}
     if not odd:
         return
@@ -152,19 +143,10 @@ def _finding(cycle: Cycle, code: Code, message: str, severity: Severity = Severi
     return Finding(code=code, severity=severity, place=cycle.place.name, message=message)
 
 
-def _alike(calls: pl.DataFrame) -> list[list[int]]:
-    """Return the steps (rows of `step`, `name`, `calls`) in groups of equal operators and calls, in their order."""
-    import polars as pl
-
-    # One number for a step: its operators in a list would take several times the memory of the rows.
-    prints = calls.select("step", print=pl.col("name").hash() * pl.col("calls").cast(pl.UInt64))
-    by_step = prints.group_by("step").agg(pl.col("print").sum()).sort("step")
-    alike = by_step.group_by("print", maintain_order=True).agg("step")["step"]
-    return [steps.to_list() for steps in alike]
-
-
-def _counts_of(calls: pl.DataFrame, step: int) -> Counter[str]:
-    return calls_by(calls.filter(calls["step"] == step), "name")
+def _counted(executions: Executions, column: str) -> Counter[str]:
+    """Return a count by name, of the names where it is not zero."""
+    rows = executions.counts.by_name
+    return calls_by(rows.filter(rows[column] > 0).with_columns(calls=column), "name")
 
 
 def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:
@@ -175,8 +157,7 @@ def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int)
     """
     first: dict[str, tuple[int, int]] = {}
     last: dict[str, tuple[int, int]] = {}
-    # Executions that begin in the same nanosecond are in the order of the file; those without a time come first.
-    times = executions.groups.select("name", "first_ns", "first_place", "last_ns", "last_place").fill_null(-1)
+    times = executions.counts.by_name.select("name", "first_ns", "first_place", "last_ns", "last_place")
     for name, first_ns, first_place, last_ns, last_place in times.iter_rows():
         first[name] = min(first.get(name, (first_ns, first_place)), (first_ns, first_place))
         last[name] = max(last.get(name, (last_ns, last_place)), (last_ns, last_place))
@@ -203,6 +184,10 @@ def _difference(found: Counter[str], usual: Counter[str]) -> str:
 
 def _names(counts: Counter[str]) -> str:
     return _cut([f"{name} ({count} x)" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))])
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return _cut([str(number) for number in numbers])
 
 
 def _cut(parts: list[str]) -> str:

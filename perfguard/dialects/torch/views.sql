@@ -99,20 +99,19 @@ with events as (
 select cycle, device, place, time_ns, level, within(level::hugeint - bytes) as before
 from (select *, within(sum(bytes) over (partition by cycle, device order by place rows unbounded preceding)) as level from events);
 
--- Executions added up by operator and step. torch 1.12 keeps the handle of a step's mark in a tensor, which it makes
--- between steps (autograd/profiler.py, record_function). When operators ran last inside steps is never asked for.
-create view operator_sums as
+-- Executions added up by operator and step, in the order of the steps and first calls. torch 1.12 keeps the handle of a step's mark in
+-- a tensor, which it makes between steps (autograd/profiler.py, record_function).
+create view fill_operator_sums as
 with added as (
   select cycle, name, step, count(*) as calls, within(sum(duration_ns)) as total_ns, within(sum(self_ns)) as self_ns,
-    count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns,
-    arg_min(row, start_ns) as first_place, if(step is null, max(start_ns), null) as last_ns,
-    if(step is null, arg_max(row, start_ns), null) as last_place
+    count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place
   from executions where counts
   group by cycle, name, step)
 select cycle, name as operator, name, step, null::integer as shapes, added.* exclude (cycle, name, step)
 from added
 where not (step is null and cycle in (select distinct cycle from steps)
-  and name in (select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_')));
+  and name in (select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_')))
+order by cycle, step nulls first, first_ns nulls first, first_place nulls first, name;
 
 -- How often operators ran with which inputs in the window, as the trace has these.
 create view input_sums as
