@@ -195,8 +195,9 @@ class Database:
             self._has_begun = True
 
     def hand_over(self) -> None:
-        """Insert the waiting rows of all tables, and commit."""
-        self.begin()
+        """Insert the waiting rows of all tables, and commit; do nothing if no transaction has begun."""
+        if not self._has_begun:
+            return
         for one in self.waiting.values():
             one.hand_over()
         run(self.quick, "commit")
@@ -256,7 +257,13 @@ class Database:
 def _connected(place: str, spilled: str, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    config: dict[str, Any] = {"temp_directory": spilled, "memory_limit": MEMORY, "threads": "1"}
+    # The file is read a few times only: compressing it takes longer than writing more bytes.
+    config: dict[str, Any] = {
+        "temp_directory": spilled,
+        "memory_limit": MEMORY,
+        "threads": "1",
+        "force_compression": "uncompressed",
+    }
     with _as_os_error():
         return duckdb.connect(place, read_only=read_only, config=config)
 
