@@ -691,6 +691,23 @@ def a_hundred_thousand_steps(place: Path, part: float) -> None:
 
 
 @case
+def steps_of_which_no_two_are_alike(place: Path, part: float) -> None:
+    said = '"ph": "X", "pid": 1, "tid": 1'
+    _trace(
+        place,
+        (
+            event
+            for at in range(int(100_000 * part))
+            for event in (
+                f'{{{said}, "cat": "user_annotation", "name": "ProfilerStep#{at}", "ts": {at * 10}.0, "dur": 9.0}}',
+                f'{{{said}, "cat": "cpu_op", "name": "aten::op{at % 1000}", "ts": {at * 10}.0, "dur": 1.0}}',
+                f'{{{said}, "cat": "cpu_op", "name": "aten::op{at // 1000}", "ts": {at * 10}.5, "dur": 1.0}}',
+            )
+        ),
+    )
+
+
+@case
 def operators_nested_in_each_other(place: Path, part: float) -> None:
     count = int(300_000 * part)
     said = '"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1, "name": "op"'

@@ -28,6 +28,7 @@ from perfguard.dialects.executions import infer_steps, step_of
 from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.queries import definitions, named_texts
 from perfguard.dialects.sums import with_sums
+from perfguard.findings import Code
 from perfguard.recording import Recording, read_recording
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
@@ -478,6 +479,14 @@ def test_what_is_kept_does_not_grow_with_the_executions(tmp_path):
     ]
     assert [covered.operators_ns for covered in few.executions.covered] == [495_000, 500_000]
     assert few.executions.calls == 199
+
+
+def test_of_many_steps_without_operators_the_first_are_named(tmp_path):
+    steps = [step(2 * number, number * 1000, 1000) for number in range(30)]
+    said = [one.message for one in judged(tmp_path, *steps, event("aten::op", 10, 5)).findings if one.code is Code.C101]
+    numbers, empty = said
+    assert "numbered 0, 2, 4, 6, 8, 10, 12, 14 and 22 more, which is not consecutive" in numbers
+    assert "no operator ran in step 2, 3, 4, 5, 6, 7, 8, 9 and 21 more: " in empty
 
 
 def test_groups_of_a_long_window_take_few_bytes(tmp_path, monkeypatch):
