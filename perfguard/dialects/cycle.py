@@ -68,7 +68,7 @@ def no_groups() -> pl.DataFrame:
     import polars as pl
 
     texts = ("operator", "name", "shapes")
-    numbers = ("calls", "total_ns", "self_ns", "first_ns", "first_place")
+    numbers = ("calls", "total_ns", "self_ns", "first_ns")
     return pl.DataFrame(
         schema={"step": pl.Int32, **dict.fromkeys(texts, pl.String), **dict.fromkeys(numbers, pl.Int64)}
     )
@@ -100,7 +100,7 @@ class Executions:
 
     #: One row an operator, name, step (its number inside the cycle, null outside of steps) and shapes (text, null where not
     #: recorded with the execution), in the order of the steps and first calls: `calls`, `total_ns`, `self_ns` (without the
-    #: operators inside it), `first_ns` (the earliest start, null where no start is known) and `first_place` (its row).
+    #: operators inside it) and `first_ns` (the earliest start, null where no start is known).
     groups: pl.DataFrame = field(default_factory=no_groups)
     #: What covers each step of `edges_ns`; empty where start times are not known.
     covered: tuple[Covered, ...] = ()

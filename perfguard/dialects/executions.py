@@ -29,7 +29,7 @@ _TEXTS = ("operator", "name", "shapes")
 #: Columns that often have the same value in all rows.
 _OFTEN_SINGLE = ("cycle", "shapes")
 #: The number of rows that a query returns at once.
-ROWS_AT_ONCE = 100_000
+ROWS_AT_ONCE = 40_000
 
 
 def groups_of(batch: Batch, table: str, cycles: Collection[int]) -> dict[int, pl.DataFrame]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: The columns of execution groups that metrics need.
-_COLUMNS = ("operator", "step", "calls", "total_ns", "self_ns", "first_ns", "first_place")
+_COLUMNS = ("operator", "step", "calls", "total_ns", "self_ns", "first_ns")
 #: Most ranks with tracks: those with the highest memory. A page shows no more of 1024 ranks.
 MOST_RANKS = 8
 
@@ -32,7 +32,7 @@ class Profile:
 
     rank: int
     steps: int | None
-    #: The execution groups of all cycles, with some of their columns; `cycle` is the number of each.
+    #: The execution groups of all cycles, one after the other, with some of their columns.
     groups: pl.DataFrame
     #: operator, shapes (text), calls, over the whole window.
     shapes: pl.DataFrame
@@ -85,7 +85,7 @@ def _profile(rank: int, cycles: list[Cycle | CycleMeasurements]) -> Profile:
     edges: list[tuple[int, int]] = []
     covered: list[Covered] = []
     durations: list[int] = []
-    for number, cycle in enumerate(cycles):
+    for cycle in cycles:
         executions = cycle.executions
         assert executions is not None
         edges += executions.edges_ns
@@ -93,7 +93,7 @@ def _profile(rank: int, cycles: list[Cycle | CycleMeasurements]) -> Profile:
         durations += [end - start for start, end in executions.edges_ns] or [s.wall_ns for s in cycle.requested.steps]
         offset = steps or 0
         window = replace(executions, groups=executions.groups.select(_COLUMNS)).of_the_window
-        groups.append(window.with_columns(pl.col("step") + offset, cycle=pl.lit(number)))
+        groups.append(window.with_columns(pl.col("step") + offset))
         shapes.append(executions.inputs)
         memory += [replace(one, step=one.step + offset) for one in cycle.memory]
         steps = None if steps is None or executions.steps is None else steps + executions.steps

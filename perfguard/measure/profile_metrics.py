@@ -99,7 +99,7 @@ def operator_position(profile: Profile) -> Iterator[tuple[str, Samples]]:
 
     if not profile.is_timeline:
         return
-    firsts = profile.groups.drop_nulls("first_ns").sort("first_ns", "cycle", "first_place")
+    firsts = profile.groups.drop_nulls("first_ns").sort("first_ns", maintain_order=True)
     firsts = firsts.with_columns(pl.col("step").fill_null(0)).unique(
         ["step", "operator"], keep="first", maintain_order=True
     )

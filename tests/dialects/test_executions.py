@@ -281,7 +281,6 @@ def test_mindspore_executions_are_typed_and_lie_in_the_steps_perfguard_drove(cop
         "total_ns": 21462,
         "self_ns": 21462,
         "first_ns": 1795261968310120869,
-        "first_place": 0,
     }
 
 
