@@ -5,7 +5,7 @@ Anything wrong with the recording under test is a `perfguard.findings.Finding`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PerfguardError(Exception):
@@ -47,3 +47,9 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) ->
         best = max(equal, key=lambda one: sum(a == b for a, b in zip(one, name, strict=False)))
         return f"did you mean {best!r}?"
     return otherwise if otherwise is not None else f"known are {', '.join(names)}."
+
+
+def listed(names: Sequence[object], most: int = 8, *, separator: str = ", ") -> str:
+    """Return the first names and the number of the others: `a, b, c and 4 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(map(str, names[:most])) + more

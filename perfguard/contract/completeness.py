@@ -19,11 +19,9 @@ from perfguard.artifacts.conditions import (
 )
 from perfguard.artifacts.layout import Slot
 from perfguard.artifacts.survey import FoundCycle
+from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import Recording
-
-#: The largest number of files without a slot that a finding names.
-_NAMED = 8
 
 
 def stated(recording: Recording, expected: Expectation) -> dict[str, dict[str, bool]]:
@@ -88,12 +86,11 @@ def layout_findings(found: FoundCycle, root: Path, known: Mapping[str, Known], n
     for names, paths in unknown.items():
         notes.append(f"{found.place.name}: cannot tell whether {names} was on: not required: {', '.join(paths)}")
     if found.unmatched:
-        more = f" and {len(found.unmatched) - _NAMED} more" if len(found.unmatched) > _NAMED else ""
         yield Finding(
             code=Code.A103,
             severity=Severity.NOTE,
             place=relative(found.place, root),
-            message=f"layout {found.layout.id} has no slot for {', '.join(found.unmatched[:_NAMED])}{more}",
+            message=f"layout {found.layout.id} has no slot for {listed(found.unmatched)}",
         )
 
 

@@ -34,6 +34,7 @@ from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.extract import Extract, Sharing
 from perfguard.dialects.invariants.whole_recording import check_recording, missing_ranks
 from perfguard.engines import Engine, engine_named
+from perfguard.errors import listed
 from perfguard.findings import Code, Finding
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
 from perfguard.window import Phase
@@ -346,7 +347,7 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
     required = range(first, first + expected.ranks) if is_node else range(expected.ranks)
     yield from missing_ranks(required, there, f"ranks={expected.ranks} is expected")
     if extra := sorted(rank for rank in there if rank not in required):
-        named = ", ".join(map(str, extra))
+        named = listed(extra)
         message = f"ranks={expected.ranks} is expected, but there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
 

@@ -14,9 +14,8 @@ create macro bounded(time) as if(time is null, null, greatest(least(time, 400000
 -- A list as a message shows it.
 create macro shown(list) as if(len(list) > 80, list[:80] || '…', coalesce(list, 'nothing'));
 
--- Numbers as a message has them, of many the first ones.
-create macro some_of(numbers) as
-  array_to_string(numbers[:8], ', ') || if(len(numbers) > 8, ' and ' || (len(numbers) - 8) || ' more', '');
+-- Numbers or names as a message has them, of many the first ones.
+create macro some_of(parts) as array_to_string(parts[:8], ', ') || if(len(parts) > 8, ' and ' || (len(parts) - 8) || ' more', '');
 
 -- Whether a column is in another unit than what it follows from: nine in ten of five or more factors are the usual one (the median),
 -- within 5 %, since both are rounded. Half to twice is no other unit.

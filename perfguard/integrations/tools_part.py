@@ -14,7 +14,7 @@ from perfguard.capture.driver import Driver
 from perfguard.capture.torch_backend import TorchBackend, TorchOptions
 from perfguard.configuration import one_line
 from perfguard.documents import FORMAT, dumps, write_atomically
-from perfguard.errors import PerfguardError, UsageError
+from perfguard.errors import PerfguardError, UsageError, listed
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
 
@@ -127,9 +127,8 @@ def claim(directory: Path, *, name: str, above: Path | None = None) -> None:
         held = _names(directory)
     except OSError as error:
         raise UsageError(f"{name} cannot be created: {error.strerror}; name another directory.") from error
-    more = f" and {len(held) - _NAMED} more" if len(held) > _NAMED else ""
     raise UsageError(
-        f"{name} already holds {', '.join(map(one_line, held[:_NAMED]))}{more}, and a directory holds one run; move it away "
+        f"{name} already holds {listed([one_line(one) for one in held], _NAMED)}, and a directory holds one run; move it away "
         "or name another directory."
     )
 

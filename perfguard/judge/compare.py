@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from perfguard import thresholds
+from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.quantities import (
@@ -20,7 +21,6 @@ from perfguard.judge.quantities import (
     comparison_text,
     differences,
     limit_text,
-    listed,
     readable,
     show,
     with_unit,

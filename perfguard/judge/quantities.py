@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
+from perfguard.errors import listed
 from perfguard.judge.step_time import milliseconds, percent
 from perfguard.judge.tolerance import Tolerance
 from perfguard.measure.measurement import Better, Metric, Value
@@ -28,12 +28,6 @@ def show(value: Value) -> str:
 def with_unit(value: Value, metric: Metric) -> str:
     """Return `8200 us`, or `12 names`."""
     return show(value) if isinstance(value, list) else f"{show(value)} {metric.unit}"
-
-
-def listed(names: Sequence[str], most: int, *, separator: str = ", ") -> str:
-    """Return the first names and the number of the others: `a, b, c and 4 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return separator.join(names[:most]) + more
 
 
 def quantity(value: object, unit: str) -> str:

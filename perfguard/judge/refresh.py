@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from perfguard.errors import listed
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Key, State, compare, lost_work
-from perfguard.judge.quantities import listed, show
+from perfguard.judge.quantities import show
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
 from perfguard.judge.work import CENSUS

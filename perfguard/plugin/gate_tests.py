@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
-from perfguard.errors import UsageError
-from perfguard.judge.quantities import listed
+from perfguard.errors import UsageError, listed
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.names import printable
 

@@ -10,11 +10,12 @@ from itertools import takewhile
 from operator import eq
 
 from perfguard import thresholds
+from perfguard.errors import listed
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry
-from perfguard.judge.quantities import change_text, listed, quantity, signed_ms
+from perfguard.judge.quantities import change_text, quantity, signed_ms
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.trend import Trend

@@ -335,7 +335,7 @@ where not is_met and lost <= 0.1 * rows
 -- about: Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N.
 -- source: real output of torch_npu level 1, both ranks
 -- message: it marks no step, and kernel_details.csv or step_trace_time.csv name {steps}
-select cycle, string_agg(step::varchar, ', ' order by step) as steps
+select cycle, some_of(list(step order by step)) as steps
 from (select cycle, step from kernels union select cycle, step from step_trace_time) semi join traced_on_host using (cycle)
 where step is not null and cycle not in (select cycle from view_step_marks)
 group by cycle

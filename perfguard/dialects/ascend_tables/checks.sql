@@ -291,8 +291,8 @@ where side = 'Allocation' and is_joined and wrong > 0.1 * grown and has_other_un
 -- message: it is of {here}, operator_memory.csv of {there}
 with here as (select distinct cycle, device_type from memory_record where starts_with(device_type, 'NPU:')),
 there as (select distinct cycle, device_type from operator_memory where starts_with(device_type, 'NPU:'))
-select here.cycle, string_agg(distinct here.device_type, ', ' order by here.device_type) as here,
-  string_agg(distinct there.device_type, ', ' order by there.device_type) as there
+select here.cycle, some_of(list(distinct here.device_type order by here.device_type)) as here,
+  some_of(list(distinct there.device_type order by there.device_type)) as there
 from here join there using (cycle)
 group by here.cycle
 having count(*) filter (here.device_type = there.device_type) = 0
@@ -406,7 +406,7 @@ with unnamed as (
   select cycle from (select distinct cycle, step_text from kernels where step_text is not null)
   join words on words.number = step_text
   group by cycle having bool_and(trim(text) = ''))
-select cycle, string_agg(step::varchar, ', ' order by step) as steps
+select cycle, some_of(list(step order by step)) as steps
 from (select distinct cycle, step from step_trace_time where step is not null) semi join unnamed using (cycle)
 group by cycle
 

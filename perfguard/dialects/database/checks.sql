@@ -526,7 +526,7 @@ where end_ns is not null and (at_ns - start_ns < -10000000000 or at_ns - end_ns 
 with names as (
   select cycle, try_cast(regexp_extract(file, '_([0-9]+)\.db$', 1) as bigint) as named
   from database_tables where name = 'RANK_DEVICE_MAP')
-select cycle, any_value(named) as named, string_agg(rank_id, ', ' order by row) as ranks
+select cycle, any_value(named) as named, some_of(list(rank_id order by row)) as ranks
 from db_rank_device_map join names using (cycle)
 where named is not null
 group by cycle having not bool_or(rank_id is not distinct from named)

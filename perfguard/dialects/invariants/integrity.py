@@ -8,18 +8,16 @@ synchronise, torch has dropped kernels at session start (pytorch#192021), torch_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.executions import calls_by, infer_steps
+from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle, Executions
-
-#: The largest number of operators that a finding names.
-_NAMED = 8
 
 
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
@@ -47,7 +45,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     numbers = executions.step_numbers
     if numbers and list(numbers) != list(range(numbers[0], numbers[0] + len(numbers))):
         yield _finding(
-            cycle, Code.C101, f"the profiler's steps are numbered {_listed(numbers)}, which is not consecutive"
+            cycle, Code.C101, f"the profiler's steps are numbered {listed(numbers)}, which is not consecutive"
         )
     requested = cycle.requested.active
     if executions.marks_steps and requested is not None and len(numbers) != requested:
@@ -55,7 +53,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
     if not executions.by_step:
         return
     if absent := sorted(set(range(executions.steps or 0)).difference(executions.counts.steps)):
-        named = _listed([step + 1 for step in absent])
+        named = listed([step + 1 for step in absent])
         if requested is not None or cycle.requested.steps:
             why = f"{requested or executions.steps} steps were requested, but no operator ran in step {named} of the window: "
             yield _finding(cycle, Code.C101, f"{why}the profiler lost it")
@@ -179,17 +177,10 @@ def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int)
 def _difference(found: Counter[str], usual: Counter[str]) -> str:
     names = sorted(found.keys() | usual.keys())
     changed = [f"{name} {found[name]} instead of {usual[name]}" for name in names if found[name] != usual[name]]
-    return _cut(changed)
+    return listed(changed)
 
 
 def _names(counts: Counter[str]) -> str:
-    return _cut([f"{name} ({count} x)" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))])
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return _cut([str(number) for number in numbers])
-
-
-def _cut(parts: list[str]) -> str:
-    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
-    return ", ".join(parts[:_NAMED]) + more
+    return listed(
+        [f"{name} ({count} x)" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.dialects.extract import Ran, has_several_ranks
+from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import RECORDING_FILE, STEPS_FILE, Ending
 from perfguard.window import Phase
@@ -193,14 +194,13 @@ def ranks_ran_the_same(recording: Recording, extracts: tuple[Extract, ...]) -> I
             continue
         differing = sorted(name for name in calls.keys() | first_calls.keys() if calls[name] != first_calls[name])
         if differing:
-            named = ", ".join(f"{name} {calls[name]} x, not {first_calls[name]}" for name in differing[:4])
-            more = f" and {len(differing) - 4} more" if len(differing) > 4 else ""
+            named = listed([f"{name} {calls[name]} x, not {first_calls[name]}" for name in differing], 4)
             yield Finding(
                 code=Code.C114,
                 severity=Severity.WARNING,
                 place=f"rank {rank}",
                 rank=rank,
-                message=f"rank {rank} ran {named}{more}, as rank {first} did",
+                message=f"rank {rank} ran {named}, as rank {first} did",
             )
 
 

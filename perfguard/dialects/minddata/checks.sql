@@ -37,7 +37,7 @@ where op_id <> first_parent
 -- about: Every operator but one is a child of another; the one that is not is listed first or last.
 -- source: real output of MindSpore 1.x, 2.0 and 2.10
 -- message: one operator, the first or the last, has nothing that reads from it; here: {roots}
-select cycle, coalesce(array_to_string(list_sort(list_distinct(list(op_id) filter (is_root))), ', '), 'none') as roots
+select cycle, coalesce(some_of(list_sort(list_distinct(list(op_id) filter (is_root)))), 'none') as roots
 from (
   select cycle, row, op_id, (cycle, op_id) not in (select (cycle, child) from pipeline_children where child is not null) as is_root
   from pipeline_profiling_operators)

@@ -579,7 +579,7 @@ where abs({column} - there) > {decimals} + 0.000001 * abs(there)
 -- about: The types of the operators are those that the means are of.
 -- source: MindSpore 2.0 to 2.2: dynamic_frame_work_parser.py
 -- message: op_type and the operators have different types: {types}
-select cycle, string_agg(type, ', ' order by type) as types
+select cycle, some_of(list(type order by type)) as types
 from (
   select coalesce(means.cycle, operators.cycle) as cycle, coalesce(means.type, operators.type) as type
   from (select distinct cycle, type from dynamic_shape_info_means) as means
