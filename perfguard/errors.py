@@ -1,4 +1,4 @@
-"""Exceptions for a wrong call, configuration or machine; each message names the next command or the nearest known word.
+"""Exceptions for a wrong call, configuration or machine, and how messages name things: the nearest word, the first of many.
 
 Anything wrong with the recording under test is a `perfguard.findings.Finding`, never an exception.
 """

@@ -240,7 +240,6 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
     if options.checks:
         from perfguard.contract.own_checks import broken_own_rules
 
-        tables.hand_over()
         tables.keep_all()
         every = {one.number: one for one in read}
         own = broken_own_rules(options.checks, tables, {number: one.cycle for number, one in every.items()})
@@ -250,7 +249,6 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
 
 def _measured(tables: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Cycle]:
     """Return the cycles with what is measured of them."""
-    tables.hand_over()
     values = measured(tables, cycles)
     ran = {number: one.executions for number, one in cycles.items() if one.executions is not None}
     memory = memory_of(tables, {number: cycles[number] for number in ran})
@@ -269,7 +267,6 @@ def _measured(tables: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Cycle]:
 def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] = ()) -> dict[int, ReadCycle]:
     """Fill the derived tables, and attach what ran to the cycles; return those that have tables, by number.
 
-    The rows of `step_counts` still wait to be handed over: few queries ask for them.
     `recordings` names the recording of each cycle; the default is the name of its directory.
     """
     names = recordings or [one.task.recording.directory.name for one in read]
@@ -283,6 +280,7 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     for number, found in executions.items():
         by_number[number].cycle = replace(cycles[number], executions=found)
         tables.add("step_counts", number, steps=_integers([found.steps]))
+    tables.hand_over()
     return by_number
 
 

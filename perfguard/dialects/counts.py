@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
-from perfguard.artifacts.tables import Batch, frames
+from perfguard.artifacts.tables import Batch, frame, frames
 from perfguard.dialects.cycle import Counts
+from perfguard.dialects.executions import in_words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +28,9 @@ def counts_of(
 
     `compared` is the column, or what to make of columns, by which steps are compared.
     """
-    texts = batch.texts
+    import polars as pl
+
+    texts = pl.Series("text", batch.texts, dtype=pl.String)
     by_name = frames(
         batch,
         f"""
@@ -54,7 +57,7 @@ from {table} where step is not null group by cycle, step order by cycle, step"""
     examples = _calls(batch, table, compared, shown, texts)
     return {
         cycle: Counts(
-            by_name=_in_words(by_name[cycle], texts),
+            by_name=in_words(by_name[cycle], texts),
             steps=tuple(prints[cycle]["step"].to_list()),
             odd_steps=tuple(odd[cycle]),
             usual=examples[cycle, shown[cycle][0]] if cycle in shown else Counter(),
@@ -70,24 +73,18 @@ def _alike(prints: pl.DataFrame) -> list[list[int]]:
 
 
 def _calls(
-    batch: Batch, table: str, compared: str, shown: Mapping[int, Sequence[int]], texts: Sequence[str]
+    batch: Batch, table: str, compared: str, shown: Mapping[int, Sequence[int]], texts: pl.Series
 ) -> dict[tuple[int, int], Counter[str]]:
     """Return the calls by name, by cycle and step."""
     pairs = ", ".join(f"({cycle}, {step})" for cycle, steps in shown.items() for step in steps)
     if not pairs:
         return {}
+    rows = frame(
+        batch,
+        f"select cycle, step, {compared} as name, within(sum(calls)) as calls from {table} "
+        f"semi join (values {pairs}) as shown(cycle, step) using (cycle, step) group by all",
+    )
     found: dict[tuple[int, int], Counter[str]] = {}
-    for cycle, step, text, calls in batch.execute(
-        f"select cycle, step, {compared} as name, within(sum(calls)) from {table} "
-        f"semi join (values {pairs}) as shown(cycle, step) using (cycle, step) group by all"
-    ):
-        found.setdefault((cycle, step), Counter())[texts[text] if isinstance(text, int) else text] = calls
+    for cycle, step, name, calls in in_words(rows, texts).iter_rows():
+        found.setdefault((cycle, step), Counter())[name] = calls
     return found
-
-
-def _in_words(rows: pl.DataFrame, texts: Sequence[str]) -> pl.DataFrame:
-    """Return rows with texts in place of codes."""
-    import polars as pl
-
-    coded = [key for key in ("operator", "name") if rows.schema[key].is_integer()]
-    return rows.with_columns(pl.Series(key, [texts[code] for code in rows[key]], dtype=pl.String) for key in coded)

@@ -48,7 +48,7 @@ def groups_of(batch: Batch, table: str, cycles: Collection[int]) -> dict[int, pl
     ]
     texts = pl.Series("text", batch.texts, dtype=pl.String)
     # Each part by itself, since columns that are split at different rows would be copied.
-    by_part = [by_cycle(_with_texts(parts.pop(0), texts), cycles) for _ in range(len(parts))]
+    by_part = [by_cycle(in_words(parts.pop(0), texts), cycles) for _ in range(len(parts))]
     return {cycle: pl.concat(part[cycle] for part in by_part) for cycle in cycles}
 
 
@@ -56,23 +56,24 @@ def _shortened(rows: pl.DataFrame) -> pl.DataFrame:
     """Return the same rows in fewer bytes: short codes, and a single value of a whole column only once."""
     import polars as pl
 
-    rows = rows.with_columns(pl.col(key).cast(pl.UInt32) for key in _TEXTS if rows.schema[key] == pl.Int64)
+    codes = (pl.col(key).cast(pl.UInt32) for key in _TEXTS if rows.schema[key] == pl.Int64)
+    rows = rows.with_columns(pl.col("step").cast(pl.Int32), *codes)
     single = {key: rows[key].unique() for key in _OFTEN_SINGLE}
     return rows.with_columns(
         pl.lit(one.first()).cast(one.dtype).alias(key) for key, one in single.items() if len(one) == 1
     )
 
 
-def _with_texts(rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
-    """Return the rows with texts in place of codes; equal columns are one."""
+def in_words(rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """Return rows with texts in place of codes, where they have such columns; equal columns are one."""
     import polars as pl
 
-    coded = [key for key in _TEXTS if rows.schema[key].is_integer()]
+    coded = [key for key in _TEXTS if key in rows.columns and rows.schema[key].is_integer()]
     words = {key: texts.gather(rows[key]) for key in coded if rows[key].null_count() < rows.height}
-    if "name" in words and rows["name"].equals(rows["operator"]):
+    if {"operator", "name"} <= words.keys() and rows["name"].equals(rows["operator"]):
         words["name"] = words["operator"]
     none = pl.lit(None, pl.String)
-    return rows.with_columns(pl.col("step").cast(pl.Int32), *(words.get(key, none).alias(key) for key in coded))
+    return rows.with_columns(words.get(key, none).alias(key) for key in coded)
 
 
 def marks_of_steps(marks: pl.DataFrame, requested: Requested, header: Any) -> pl.DataFrame:

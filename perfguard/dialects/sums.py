@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHAPES, _KINDS = msgspec.json.Decoder(list[Any] | None), msgspec.json.Decoder(list[str] | None)
-#: Of the tables of executions on a host: the query for their collectives.
-_COLLECTIVES = {
-    "operator_sums": "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives "
-    "order by cycle, start_ns",
-    "listed_sums": "from listed_collectives order by cycle, start_ns nulls first",
-}
 
 
 def with_sums(batch: Batch, executions: Mapping[int, Executions]) -> dict[int, Executions]:
@@ -39,8 +33,10 @@ def with_sums(batch: Batch, executions: Mapping[int, Executions]) -> dict[int, E
     for table in dict.fromkeys(one.table for one in executions.values()):
         own = [number for number, one in executions.items() if one.table == table]
         on_host = [number for number in own if not executions[number].on_device]
-        shapes = (_shapes if table == "operator_sums" else _listed_shapes)(batch, on_host) if on_host else {}
-        collectives = frames(batch, _COLLECTIVES[table], on_host) if on_host else {}
+        shapes, collectives = {}, {}
+        if on_host:
+            shapes_of, query = _ON_HOST[table]
+            shapes, collectives = shapes_of(batch, on_host), frames(batch, query, on_host)
         groups = groups_of(batch, table, own)
         for number in own:
             found[number] = replace(
@@ -99,3 +95,13 @@ def _shape(dims: str, types: str | None) -> str | None:
         return None
     pairs = zip(kinds or [""] * len(shapes), shapes, strict=False)
     return ";".join(f"{kind}{shape}" if shape or kind else "-" for kind, shape in pairs)
+
+
+#: Of each table with executions of a host: what returns their shapes, and the query for their collectives.
+_ON_HOST = {
+    "operator_sums": (
+        _shapes,
+        "select cycle, word(name) as operator, start_ns, duration_ns from annotated_collectives order by cycle, start_ns",
+    ),
+    "listed_sums": (_listed_shapes, "from listed_collectives order by cycle, start_ns nulls first"),
+}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.capture.replay import replay
-from perfguard.contract import reduce
+from perfguard.contract import inspect, reduce
 from perfguard.contract.own_checks import own_checks
 from perfguard.contract.reduction import in_parallel
 from perfguard.errors import UsageError
@@ -107,6 +107,13 @@ def test_severities_are_those_of_the_header_or_of_the_rows(tmp_path):
     findings = found(tmp_path, TORCH, *texts)
     assert {one.severity for one in findings if one.code.name == "U001"} == {Severity.WARNING}
     assert {one.severity for one in findings if one.code.name == "U002"} == {Severity.WARNING, Severity.NOTE}
+
+
+def test_what_perfguard_adds_up_can_be_asked_for_without_metrics(tmp_path):
+    query = "select cycle, steps, sum(calls) as calls from step_counts join operator_sums using (cycle) group by all"
+    (finding,) = found(tmp_path, TORCH, written(query, needs="step_counts", message="{steps} steps, {calls} calls"))
+    (cycle,) = inspect(replay(TORCH)).cycles
+    assert finding.message == f"{cycle.executions.steps} steps, {cycle.executions.calls} calls"
 
 
 def test_many_rows_are_counted(tmp_path):

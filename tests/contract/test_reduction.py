@@ -79,6 +79,17 @@ def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
     assert measure(small) == measure(whole)
 
 
+@pytest.mark.parametrize("layout", ["pt-torch", "pt-npu", "ms-2.5+cpu"])
+def test_what_only_metrics_need_is_not_queried_for_rules(layout, tmp_path, monkeypatch):
+    place = Path(generate(layout, seed=1).write(tmp_path))
+    for name in ("with_sums", "memory_of", "measured"):
+        with monkeypatch.context() as patched:
+            patched.setattr(inspection, name, lambda *_, name=name: pytest.fail(name))
+            reduce(Recording(directory=place))
+            with pytest.raises(pytest.fail.Exception, match=name):
+                inspect(Recording(directory=place))
+
+
 def test_directories_of_all_layouts_are_judged_and_measured_together_as_each_alone(tmp_path):
     """They share a batch: a query of one layout is no query of another."""
     alone = {}

@@ -164,7 +164,8 @@ select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(
   arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
 from placed
 group by all
-order by cycle, step nulls first, first_ns nulls first, first_place nulls first, operator, name, shapes;
+order by cycle, step nulls first, first_ns nulls first, first_place nulls first, operator nulls first, name nulls first,
+  shapes nulls first;
 
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
 create view fill_kernel_kinds as
