@@ -19,15 +19,15 @@ union all
 select cycle, row, name, event_index from instants where event_index is not null;
 
 -- Cycles whose numbers are not 0 to N-1, each once: count, least and largest number, sum and sum of squares say so without sorting.
-create view misnumbered as
+create view fill_misnumbered as
 with numbers as (select cycle, greatest(-1, least(event_index, 3000000000)) as number from numbered_events)
 select cycle
 from (
   select cycle, count(*)::hugeint as events, min(number) as least_number, max(number) as last_number, sum(number) as total,
     sum(number * number) as squares
   from numbers group by cycle)
-where least_number <> 0 or last_number <> events - 1 or total <> events * (events - 1) / 2
-  or squares <> events * (events - 1) * (2 * events - 1) / 6;
+where least_number <> 0 or last_number <> events - 1 or total <> events * (events - 1) // 2
+  or squares <> events * (events - 1) * (2 * events - 1) // 6;
 
 -- Marks of steps. Categories of torch 1.8 to 1.11 as well: there the marks of steps are operators, too.
 create view marks as

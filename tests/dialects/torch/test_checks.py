@@ -8,9 +8,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from perfguard.artifacts.table_definitions import TABLES
+from perfguard.artifacts.tables import batch
 from perfguard.contract import inspect
+from perfguard.dialects.queries import definitions, named_texts
 from perfguard.findings import Severity
 from perfguard.measure import measure
 from perfguard.recording import read_recording
@@ -263,3 +267,17 @@ def test_times_at_the_ends_of_what_a_clock_has_are_findings(trace, start, lasts)
     found(trace, edit)
     codes = {one.code.name for one in inspect(read_recording(trace.parent)).findings}
     assert "I113" in codes
+
+
+@pytest.mark.parametrize(
+    ("change", "is_odd"), [({}, False), ({7: 8}, True), ({0: 450_000}, True), ({449_999: -1}, True)]
+)
+def test_whether_numbers_are_lost_or_doubled_is_exact_in_a_large_trace(change, is_odd):
+    numbers = np.random.default_rng(1).permutation(450_000)
+    for number, other in change.items():
+        numbers[numbers == number] = other
+    columns = {name: np.zeros_like(numbers) for name in TABLES["spans"] if name != "cycle"}
+    with batch(definitions(frozenset({"pt-torch"})), named_texts()) as tables:
+        tables.add("spans", 3, **columns | {"event_index": numbers})
+        tables.hand_over()
+        assert tables.execute("from misnumbered") == [(3,)] * is_odd
