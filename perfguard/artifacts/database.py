@@ -10,6 +10,7 @@ when a prepared one runs a second time without optimiser.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
 import tempfile
@@ -154,7 +155,9 @@ class Database:
         self.waiting: dict[str, _WaitingRows] = {}
         self._views: set[str] = set()
         _lock(self.quick)
-        self._prepared: dict[str, str] = {}
+        #: By query: the name under which it is prepared, empty if it never is; None after its first use.
+        self._prepared: dict[str, str | None] = {}
+        self._numbers = itertools.count()
         self._has_begun = False
 
     def define(self, definitions: Definitions) -> None:
@@ -204,16 +207,17 @@ class Database:
         self._has_begun = False
 
     def prepared(self, query: str) -> duckdb.DuckDBPyConnection:
-        """Run a query on the quick connection, and prepare it at its first use.
+        """Run a query on the quick connection, and prepare it at its second use: most commands use a query once.
 
         A prepared query keeps the memory that it needed; once they keep too much, further queries are planned each time.
         """
         if query not in self._prepared:
-            self._prepared[query] = (
-                f"query_{len(self._prepared)}" if self._used_bytes(*_OF_QUERIES) < _PREPARED_BYTES else ""
-            )
-            if self._prepared[query]:
-                self.quick.execute(f"prepare {self._prepared[query]} as {query}")
+            self._prepared[query] = None
+        elif self._prepared[query] is None:
+            name = f"query_{next(self._numbers)}" if self._used_bytes(*_OF_QUERIES) < _PREPARED_BYTES else ""
+            if name:
+                self.quick.execute(f"prepare {name} as {query}")
+            self._prepared[query] = name
         # A retry deallocates what is prepared, and plans the query.
         return self._retried(
             lambda: run(self.quick, f"execute {name}" if (name := self._prepared.get(query)) else query)
