@@ -227,14 +227,14 @@ def integers(events: Events, key: str) -> Any:
 
 def digits(events: Events, key: str) -> Any:
     """Return an argument that no schema names, if it is an integer of up to 18 digits; else `NULL`."""
-    from perfguard.artifacts.readers.events import as_bytes
+    from perfguard.artifacts.readers.events import known_texts
 
-    values = events.arguments(key)
-    if values.count(UNSET) == len(values):
-        # Most operators have neither an address nor a correlation.
-        return np.full(len(values), NULL, np.int64)
-    known = (one if one is not UNSET and one.isdigit() and len(one) <= 18 else _NONE for one in as_bytes(values))
-    return np.fromiter(map(int, known), np.int64, count=len(values))
+    there, texts = known_texts(events.arguments(key))
+    found = np.full(len(there), NULL, np.int64)
+    if not (b"".join(texts).isdigit() and max(map(len, texts)) <= 18):
+        texts = [one if one.isdigit() and len(one) <= 18 else _NONE for one in texts]
+    found[there] = list(map(int, texts))
+    return found
 
 
 _NONE = str(NULL).encode()
@@ -243,6 +243,8 @@ _NONE = str(NULL).encode()
 def flow_ids(flows: Events) -> Any:
     """Return the id of each end of a flow, an integer or its text; `NULL` for other texts and large numbers."""
     ids = flows.column("id")
+    if set(map(type, ids)) == {int} and max(map(abs, ids)) <= _LARGEST:
+        return np.array(ids, np.int64)
     return np.fromiter(map(_flow_id, ids), np.int64, count=len(ids))
 
 
@@ -273,9 +275,12 @@ def _text_of(name: str, arguments: Any) -> str | None:
 
 def hashed_arguments(events: Events) -> Any:
     """Return a 64-bit hash of the arguments of each event; it is the same in every process."""
-    from perfguard.artifacts.readers.events import as_bytes
+    from perfguard.artifacts.readers.events import known_texts
 
-    return hashed([b"" if one is UNSET else one for one in as_bytes(events.column("args"))])
+    there, texts = known_texts(events.column("args"))
+    found = np.full(len(there), hashed([b""])[0])
+    found[there] = hashed(texts)
+    return found
 
 
 def hashed(values: Sequence[bytes]) -> Any:

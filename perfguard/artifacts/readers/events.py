@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
-from itertools import compress, islice
-from operator import attrgetter
+from itertools import compress, islice, repeat
+from operator import attrgetter, is_not
 from typing import Any
 
 import numpy as np
@@ -210,11 +210,11 @@ class Events:
             found = self._parent.texts(key)[_places_within(self, self._parent)]
         elif (found := self._lookup("number", name)) is None:
             argued, words = self.with_arguments, self.vocabulary.texts.setdefault(key, Words())
-            found = words.numbers(as_bytes(argued.arguments(key)), len(argued))
-            if len(argued) < len(self):
-                spread_out = np.full(len(self), words[UNSET], np.int32)
-                spread_out[_places_within(argued, self)] = found
-                found = spread_out
+            there, texts = known_texts(argued.arguments(key))
+            found = np.full(len(self), words[UNSET], np.int32)
+            found[there if len(argued) == len(self) else _places_within(argued, self)[there]] = words.numbers(
+                texts, len(texts)
+            )
         self._numbers[name] = found
         return found
 
@@ -237,7 +237,7 @@ class Events:
         # If as many events have the key as must have it, these are the ones that must.
         there = np.array([key in kind.required for kind in self.schema.kinds], np.bool_)[self.kinds]
         if np.count_nonzero(there) != len(known):
-            there = np.fromiter((text is not UNSET for text in texts), np.bool_, count=len(texts))
+            there = are_known(texts)
         return spread(times_of(known), there)
 
     def numbers(self, column: str) -> Numbers:
@@ -350,10 +350,7 @@ class Events:
 
 
 def _has_arguments(events: Events) -> Flags:
-    inside = events.column("args")
-    if UNSET not in inside:
-        return np.ones(len(inside), np.bool_)
-    return np.fromiter((one is not UNSET for one in inside), np.bool_, count=len(inside))
+    return are_known(events.column("args"))
 
 
 #: Named ways to select a subset, by name: return flags of the events in it.
@@ -382,16 +379,20 @@ def _places_within(some: Events, others: Events) -> Ints:
 BETWEEN = b"\0"
 
 
-def as_bytes(values: list[Any]) -> list[Any]:
-    """Return raw values as bytes, and `UNSET` unchanged: joining and splitting is quicker than copying one by one."""
-    there = [one for one in values if one is not UNSET]
-    joined = BETWEEN.join(there).split(BETWEEN) if there else []
-    if len(joined) != len(there):
-        joined = [bytes(one) for one in there]
-    if len(there) == len(values):
-        return joined
-    found = iter(joined)
-    return [one if one is UNSET else next(found) for one in values]
+def are_known(values: list[Any]) -> Flags:
+    """Return which values are not `UNSET`."""
+    return np.fromiter(map(is_not, values, repeat(UNSET)), np.bool_, count=len(values))
+
+
+def known_texts(values: list[Any]) -> tuple[Flags, list[bytes]]:
+    """Return which values are not `UNSET`, and these, raw JSON, as bytes.
+
+    Joining and splitting is quicker than copying them one by one.
+    """
+    there = are_known(values)
+    known = list(compress(values, there.tobytes()))
+    texts = BETWEEN.join(known).split(BETWEEN) if known else []
+    return there, texts if len(texts) == len(known) else list(map(bytes, known))
 
 
 def _are(numbers: Numbers, words: Words, keys: Iterable[Any]) -> Flags:
