@@ -3,16 +3,18 @@
     git worktree add ../before COMMIT
     python tests/benchmarks/beside.py ../before DIR [DIR ...] [--runs 5] [--warm 20]
 
-Prints for each directory, of the tree before and of this one, medians: CPU seconds (with children), wall seconds
-and the peak of the largest process, of the command with `--jobs 1`; and the CPU milliseconds of an inspection in a process that
-has made some already.
+Prints for each directory, of the tree before and of this one, the least of all runs, since other work on the machine only
+adds: CPU seconds (with children), wall seconds and the peak of the largest process, of the command with `--jobs 1`; and the
+CPU milliseconds of an inspection in a process that has made some already.
+
+Two more rows are floors of this tree, whatever the engine: `no rows` decodes and validates everything, but puts no row into the
+tables, so nearly no query has anything to do; `imports` only loads the libraries that every `check` needs.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parents[2]
 COMMAND = "import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
+NO_ROWS = "from perfguard.artifacts.tables import Batch; Batch.put = lambda self, table, **columns: None\n"
+IMPORTS = "import click, duckdb, jsonschema_rs, msgspec, numpy, polars"
 WARM = """
 import sys, time
 from pathlib import Path
@@ -35,11 +39,11 @@ print(sorted(times)[len(times) // 2])
 """
 
 
-def cost(tree: Path, directory: str) -> tuple[float, float, float]:
+def cost(tree: Path, program: str, directory: str) -> tuple[float, float, float]:
     """Return CPU seconds, wall seconds and MiB of one command."""
     begin = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-c", COMMAND, "check", directory, "--jobs", "1"],
+        [sys.executable, "-c", program, "check", directory, "--jobs", "1"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(tree)},
         cwd=tempfile.gettempdir(),
     )  # fmt: skip
@@ -47,10 +51,10 @@ def cost(tree: Path, directory: str) -> tuple[float, float, float]:
     return usage.ru_utime + usage.ru_stime, time.monotonic() - begin, usage.ru_maxrss / 1024
 
 
-def warm(tree: Path, directory: str, times: int) -> float:
+def warm(tree: Path, before: str, directory: str, times: int) -> float:
     """Return the CPU milliseconds of an inspection in a warm process."""
     done = subprocess.run(
-        [sys.executable, "-c", WARM, directory, str(times)],
+        [sys.executable, "-c", before + WARM, directory, str(times)],
         stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, "PYTHONPATH": str(tree)},
         cwd=tempfile.gettempdir(),
     )  # fmt: skip
@@ -65,17 +69,25 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--warm", type=int, default=20)
     asked = parser.parse_args()
-    trees = {"before": asked.before.resolve(), "now": HERE}
+    #: By row: the source tree, what comes before the program, and the program.
+    rows = {
+        "before": (asked.before.resolve(), "", COMMAND),
+        "now": (HERE, "", COMMAND),
+        "no rows": (HERE, NO_ROWS, COMMAND),
+        "imports": (HERE, "", IMPORTS),
+    }
     print(f"{'':40} {'':8} {'CPU s':>8} {'wall s':>8} {'MiB':>8} {'warm ms':>8}")
     for directory in map(os.path.abspath, asked.directories):
-        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in trees}
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in rows}
         for number in range(asked.runs):
-            for name in sorted(trees, reverse=bool(number % 2)):
-                found[name].append(cost(trees[name], directory))
-        for name, tree in trees.items():
-            cpu, wall, mib = (statistics.median(column) for column in zip(*found[name], strict=True))
-            again = f"{warm(tree, directory, asked.warm):8.1f}" if asked.warm else ""
-            print(f"{directory[-40:]:40} {name:8} {cpu:8.2f} {wall:8.2f} {mib:8.0f} {again}", flush=True)
+            for name in sorted(rows, reverse=bool(number % 2)):
+                tree, first, program = rows[name]
+                again = (warm(tree, first, directory, asked.warm),) if asked.warm and program == COMMAND else ()
+                found[name].append((*cost(tree, first + program, directory), *again))
+        for name, runs in found.items():
+            cpu, wall, mib, *again = (min(column) for column in zip(*runs, strict=True))
+            times = "".join(f"{one:8.1f}" for one in again)
+            print(f"{directory[-40:]:40} {name:8} {cpu:8.2f} {wall:8.2f} {mib:8.0f} {times}", flush=True)
 
 
 if __name__ == "__main__":
