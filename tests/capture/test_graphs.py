@@ -336,7 +336,7 @@ def test_mindspore_2_0_saves_the_same_ways(tmp_path, environment):
         found[level].pop("graph_pass_details", None)
     assert found[1] == found[3]
     # It fuses a layer on some CPUs: seen with AVX-512, and not where AVX2 is the most.
-    assert "MatMulBiasAddReluFusion" in census(found[1]) or census(found[1]) == INFERRED
+    assert census(found[1]).get("MatMulBiasAddReluFusion") == 1 or census(found[1]) == INFERRED
     assert found[1]["graph_compilations[construct.Default]"] == 1
 
 

@@ -321,8 +321,8 @@ def test_a_hostile_directory_ends_in_findings(tmp_path, name):
 
 TEXTS = "it has more than 500000 different names, shapes and other texts"
 
-#: Each takes at most 10 CPU seconds on a quiet machine (`python -m tests.benchmarks.hostile` prints them).
-CPU_S = 30
+#: Each takes at most 10 CPU seconds (`python -m tests.benchmarks.hostile` prints them). Machines differ.
+CPU_S = 20
 #: Inputs of `tests.benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
 EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "column defaults of gigabytes": (1, 3, "its texts have more than the 50331648 characters"),
