@@ -1,0 +1,170 @@
+"""The documentation is true: its commands are run and print what it shows, its code and settings are accepted."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from collections import Counter
+from importlib.metadata import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import pytest
+
+import perfguard
+from perfguard.cli import cli
+from perfguard.settings import read_settings
+from perfguard.testing import generate
+from tests.cli import RECORDINGS
+from tests.docs.commands import difference, measures, normal, printed_by
+from tests.docs.pages import REASONS, ROOT, Block, blocks_of, page_paths
+
+pytest.importorskip("markdown_it", reason="the docs are not installed: pip install 'perfguard[docs]'")
+
+BLOCKS = [block for path in page_paths() for block in blocks_of(path)]
+CONSOLES = sorted({block.page for block in BLOCKS if block.language == "console" and "shown" not in block.marks})
+OWN_CHECK = "-- check: no_spans\n-- code: U001\n-- needs: spans\n-- message: {row}\nselect cycle, row from spans\n"
+#: What is not run, by page and reason.
+SHOWN: dict[tuple[str, str], int] = {}
+#: Languages whose blocks nobody runs unless a test below does.
+KNOWN = {"console", "bash", "python", "toml", "yaml", "sql", "text", "json", "ini"}
+
+
+@pytest.fixture(scope="session")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that every page's project is a copy of: recordings, and output of torch_npu with two ranks."""
+    place = tmp_path_factory.mktemp("docs") / "project"
+    shutil.copytree(RECORDINGS, place)
+    generate("pt-npu", ranks=2, steps=3).write(place / "npu")
+    return place
+
+
+def is_here(block: Block, corpus: Path | None) -> bool:
+    """Whether what a block needs is installed."""
+    needed = block.marks.get("only with")
+    return needed is None or (corpus is not None if needed == "corpus" else find_spec(needed) is not None)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file of the page's project; byte code of the text before is not used for it."""
+    earlier = path.stat().st_mtime if path.exists() else 0.0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (max(path.stat().st_mtime, earlier + 1),) * 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", CONSOLES)
+def test_commands_print_what_the_page_shows(page, recordings, tmp_path):
+    place = Path(shutil.copytree(recordings, tmp_path / "project"))
+    corpus = ROOT.parent / "shared" / "corpus" / "recorded"
+    wrong = []
+    for block in blocks_of(ROOT / page):
+        if "file" in block.marks:
+            write(place / block.marks["file"], block.text)
+        if block.language != "console" or "shown" in block.marks:
+            continue
+        if not is_here(block, corpus if corpus.is_dir() else None):
+            continue
+        for command, shown in block.commands:
+            printed = printed_by(command, place)
+            measured = measures(command)
+            if missing := difference(normal(shown, measured=measured), normal(printed, measured=measured)):
+                wrong.append(f"{block.place}\n$ {command}\nlacks:\n{missing}\nprinted:\n{printed}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+def command_lines() -> list[tuple[Block, str]]:
+    """Return the commands of the blocks that show no output, without their comments."""
+    shell = [block for block in BLOCKS if block.language == "bash" and "command" not in block.marks]
+    lines = [(block, re.sub(r"\s+#.*$|^#.*$", "", line)) for block in shell for line in block.text.splitlines()]
+    return [(block, line.strip()) for block, line in lines if line.strip()]
+
+
+def test_commands_without_output_have_options_that_exist(pytestconfig):
+    options = pytest_options(pytestconfig)
+    extras = set(metadata("perfguard").get_all("Provides-Extra") or ())
+    wrong = []
+    for block, line in command_lines():
+        words = shlex.split(line)
+        try:
+            if words[0] == "perfguard":
+                parse(words[1:])
+            elif words[0] == "pytest":
+                unknown = {one.partition("=")[0] for one in words if one.startswith("--")} - options
+                assert not unknown, f"unknown options: {unknown}"
+            for named in re.findall(r"perfguard\[([\w,]+)\]", line):
+                assert set(named.split(",")) <= extras, f"unknown extras: {named}"
+        except (click.ClickException, AssertionError) as error:
+            wrong.append(f"{block.place} {line}\n  {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def pytest_options(config: pytest.Config) -> set[str]:
+    """Return every long option that pytest has here, with its plugins."""
+    groups = [config._parser._anonymous, *config._parser._groups]
+    return {name for group in groups for option in group.options for name in option.names() if name.startswith("--")}
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command of perfguard as click does; nothing is run."""
+    command, context = cli, click.Context(cli, info_name="perfguard", resilient_parsing=True)
+    while isinstance(command, click.Group):
+        _, left, _ = command.make_parser(context).parse_args(args=words)
+        name, found, words = command.resolve_command(context, left)
+        assert found is not None, f"unknown command: {name}"
+        command, context = found, click.Context(found, parent=context, info_name=name, resilient_parsing=True)
+    command.make_parser(context).parse_args(args=words)
+
+
+def test_python_is_python_and_its_names_of_perfguard_exist():
+    wrong = []
+    for block in BLOCKS:
+        if block.language != "python":
+            continue
+        for node in ast.walk(ast.parse(block.text, block.place)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "perfguard":
+                module = importlib.import_module(node.module)
+                wrong += [f"{block.place} {one.name}" for one in node.names if not hasattr(module, one.name)]
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "perfguard":
+                if not hasattr(perfguard, node.attr) and not hasattr(perfguard.Guard, node.attr):
+                    wrong.append(f"{block.place} perfguard.{node.attr}")
+    assert not wrong
+
+
+def test_settings_are_accepted(tmp_path):
+    (tmp_path / "perf" / "checks").mkdir(parents=True)
+    (tmp_path / "perf" / "checks" / "own.sql").write_text(OWN_CHECK, encoding="utf-8")
+    for block in BLOCKS:
+        if block.language == "toml" and "[tool.perfguard" in block.text:
+            (tmp_path / "pyproject.toml").write_text(block.text, encoding="utf-8")
+            read_settings(tmp_path)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
+
+
+def test_workflows_are_yaml():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    for block in BLOCKS:
+        if block.language == "yaml":
+            assert yaml.safe_load(block.text), block.place
+
+
+def test_a_block_is_of_a_known_language_and_runs_or_says_why_not():
+    wrong = [f"{block.place} {block.language!r}" for block in BLOCKS if block.language not in KNOWN]
+    wrong += [f"{b.place} {b.marks['shown']!r}" for b in BLOCKS if b.marks.get("shown", "a drawing") not in REASONS]
+    wrong += [b.place for b in BLOCKS if b.language == "text" and not {"shown", "file"} & set(b.marks)]
+    wrong += [b.place for b in BLOCKS if b.language == "sql" and "file" not in b.marks]
+    assert not wrong
+
+
+def test_what_is_shown_and_not_run():
+    """A block more, or for another reason, is a decision: it changes this table."""
+    shown = Counter((block.page, block.marks["shown"]) for block in BLOCKS if "shown" in block.marks)
+    assert dict(shown) == SHOWN
