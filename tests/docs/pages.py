@@ -23,9 +23,8 @@ README = ROOT / "README.md"
 REASONS = {
     "a drawing": "a diagram, or a tree of folders",
     "another release": "other releases of a framework, in environments of their own",
-    "minutes": "it takes minutes; the tests of that part run it on other models",
     "measured times": "figures of a benchmark or of a timed run, on the machine that the page names",
-    "MindSpore": "a training with MindSpore; the tests of that part run it",
+    "a training": "a training under the profiler; the tests of that part run one",
     "another service": "GitHub, GitLab, a database, a cluster or an object store",
 }
 
@@ -72,8 +71,6 @@ def blocks_of(path: Path) -> tuple[Block, ...]:
         if token.type == "fence" and not token.info.startswith("{"):
             assert token.map
             page = path.relative_to(ROOT).as_posix()
-            found.append(
-                Block(page=page, line=token.map[0] + 1, language=token.info, text=token.content, marks=marks)
-            )
+            found.append(Block(page=page, line=token.map[0] + 1, language=token.info, text=token.content, marks=marks))
         marks = {}
     return tuple(found)

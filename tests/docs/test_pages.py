@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
-import os
 import re
 import shlex
 import shutil
 import tomllib
 from collections import Counter
 from importlib.metadata import metadata
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -20,9 +18,7 @@ import pytest
 import perfguard
 from perfguard.cli import cli
 from perfguard.settings import read_settings
-from perfguard.testing import generate
-from tests.cli import RECORDINGS
-from tests.docs.commands import difference, measures, normal, printed_by
+from tests.docs.commands import difference, measures, new_project, normal, outputs
 from tests.docs.pages import REASONS, ROOT, Block, blocks_of, page_paths
 
 pytest.importorskip("markdown_it", reason="the docs are not installed: pip install 'perfguard[docs]'")
@@ -36,47 +32,20 @@ SHOWN: dict[tuple[str, str], int] = {}
 KNOWN = {"console", "bash", "python", "toml", "yaml", "sql", "text", "json", "ini"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder that every page's project is a copy of: recordings, and output of torch_npu with two ranks."""
-    place = tmp_path_factory.mktemp("docs") / "project"
-    shutil.copytree(RECORDINGS, place)
-    generate("pt-npu", ranks=2, steps=3).write(place / "npu")
-    return place
-
-
-def is_here(block: Block, corpus: Path | None) -> bool:
-    """Whether what a block needs is installed."""
-    needed = block.marks.get("only with")
-    return needed is None or (corpus is not None if needed == "corpus" else find_spec(needed) is not None)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file of the page's project; byte code of the text before is not used for it."""
-    earlier = path.stat().st_mtime if path.exists() else 0.0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, (max(path.stat().st_mtime, earlier + 1),) * 2)
+    """Return the folder that every page's project is a copy of."""
+    return new_project(tmp_path_factory.mktemp("docs") / "project")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", CONSOLES)
 def test_commands_print_what_the_page_shows(page, recordings, tmp_path):
-    place = Path(shutil.copytree(recordings, tmp_path / "project"))
-    corpus = ROOT.parent / "shared" / "corpus" / "recorded"
     wrong = []
-    for block in blocks_of(ROOT / page):
-        if "file" in block.marks:
-            write(place / block.marks["file"], block.text)
-        if block.language != "console" or "shown" in block.marks:
-            continue
-        if not is_here(block, corpus if corpus.is_dir() else None):
-            continue
-        for command, shown in block.commands:
-            printed = printed_by(command, place)
-            measured = measures(command)
-            if missing := difference(normal(shown, measured=measured), normal(printed, measured=measured)):
-                wrong.append(f"{block.place}\n$ {command}\nlacks:\n{missing}\nprinted:\n{printed}")
+    for block, command, shown, printed in outputs(ROOT / page, Path(shutil.copytree(recordings, tmp_path / "project"))):
+        measured = measures(command)
+        if missing := difference(normal(shown, measured=measured), normal(printed, measured=measured)):
+            wrong.append(f"{block.place}\n$ {command}\nlacks:\n{missing}\nprinted:\n{printed}")
     assert not wrong, "\n\n".join(wrong)
 
 
