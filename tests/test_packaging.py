@@ -95,7 +95,7 @@ def test_the_wheel_is_named_and_licensed(wheel):
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
     extras = {"mindspore", "torch", "models", "mindformers", "viewers", "benchmarks", "peers", "calibrate"}
-    extras |= {"browser", "dask", "dev", "history", "html", "postgres", "readers", "remote", "test", "testing"}
+    extras |= {"browser", "dask", "dev", "docs", "history", "html", "postgres", "readers", "remote", "test", "testing"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
 

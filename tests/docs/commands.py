@@ -29,6 +29,7 @@ VARIES = (
     (r"[+−-]?\d[\d.]* (us|ms|s|min)\b", r"N \1"),
     # The columns of the summary that hold times and their change.
     (r"(?<=\s)\d+\.\d+( → \d+\.\d+)?(?=\s)", "N"),
+    (r"[+−]\d+(\.\d+)? %(?=  )", "N %"),
     (r"\b[0-9a-f]{12}\b", "COMMIT"),
 )
 #: In what any command prints: the name that torch gives a trace, and what depends on the width of other lines.
@@ -83,12 +84,17 @@ def is_here(block: Block) -> bool:
     return needed is None or (CORPUS.is_dir() if needed == "corpus" else find_spec(needed) is not None)
 
 
-def outputs(page: Path, place: Path) -> Iterator[tuple[Block, str, str, str]]:
-    """Run the commands of a page: the block, the command, what the page shows and what the command printed."""
+def outputs(page: Path, place: Path, *, timed: bool = False) -> Iterator[tuple[Block, str, str, str]]:
+    """Run the commands of a page, those that are timed as well or not.
+
+    Each comes with its block, what the page shows and what it printed.
+    """
     for block in blocks_of(page):
         if "file" in block.marks:
             write(place / block.marks["file"], block.text)
         elif block.language == "console" and "shown" not in block.marks and is_here(block):
+            if "timed" in block.marks and not timed:
+                continue
             for command, shown in block.commands:
                 yield block, command, shown, printed_by(command, place)
 

@@ -4,6 +4,7 @@
 |---|---|
 | `<!-- file: NAME -->` | the block is a file of the page's project; later commands find it |
 | `<!-- shown: REASON -->` | the block is not run here, because of a reason in `REASONS` |
+| `<!-- timed: WHY -->` | the block takes a minute: it is run with the exhaustive tests |
 | `<!-- only with: MODULE -->` | the block is run where this module is installed, or where the `corpus` is |
 | `<!-- command: NAME -->` | `.ci/run` runs the block |
 """
@@ -28,7 +29,7 @@ REASONS = {
     "another service": "GitHub, GitLab, a database, a cluster or an object store",
 }
 
-_COMMENT = re.compile(r"<!-- (file|shown|only with|command): (.*?) -->")
+_COMMENT = re.compile(r"<!-- (file|shown|timed|only with|command): (.*?) -->")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +54,8 @@ class Block:
 
 
 def page_paths() -> list[Path]:
-    """Return the README and every page of the site."""
-    return [README, *sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)]
+    """Return the README and every page of the site but the reference, which is made from the code and tested there."""
+    return [README, *sorted(path for path in DOCS.rglob("*.md") if not {"_build", "reference"} & set(path.parts))]
 
 
 @cache
