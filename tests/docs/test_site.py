@@ -159,7 +159,7 @@ def test_no_internal_link_of_the_built_site_is_dead(site):
             name, _, anchor = target.partition("#")
             if "://" in target or target.startswith(("mailto:", "data:")):
                 continue
-            there = (path.parent / name).resolve() if name else path
+            there = (path.parent / name.partition("?")[0]).resolve() if name else path
             if not there.exists() or (anchor and f'id="{anchor}"' not in pages.get(there, "")):
                 dead.append(f"{path.name}: {target}")
     assert not dead
