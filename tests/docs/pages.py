@@ -26,6 +26,7 @@ REASONS = {
     "another release": "other releases of a framework, in environments of their own",
     "measured times": "figures of a benchmark or of a timed run, on the machine that the page names",
     "a training": "a training under the profiler; the tests of that part run one",
+    "its own tests": "the tests of that part run these commands, in a project of their own",
     "another service": "GitHub, GitLab, a database, a cluster or an object store",
 }
 
