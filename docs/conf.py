@@ -15,7 +15,6 @@ html_baseurl = "https://perfguard.dev/docs/"
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
 nitpicky = True
 
 # Headings have the anchors that GitHub gives them, so links work in both places.

@@ -56,7 +56,7 @@ class Block:
 
 def page_paths() -> list[Path]:
     """Return the README and every page of the site but the reference, which is made from the code and tested there."""
-    return [README, *sorted(path for path in DOCS.rglob("*.md") if not {"_build", "reference"} & set(path.parts))]
+    return [README, *sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "reference")]
 
 
 @cache
