@@ -42,4 +42,6 @@ linkcheck_retries = 2
 linkcheck_ignore = [
     # Published by the workflow that checks these links.
     r"https://perfguard\.dev/.*",
+    # Files of this repository: tests/docs looks whether they are there.
+    r"https://github\.com/perfguard/perfguard/.*",
 ]
