@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfguard.version import install_command
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator
@@ -47,7 +49,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 _FILES = {
     "--perfguard-out": ("", "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."),
     "--perfguard-report": ("json:", "Write everything measured and judged to a JSON file."),
-    "--perfguard-html": ("html:", "Write a page that holds everything (pip install 'perfguard[html]')."),
+    "--perfguard-html": ("html:", f"Write a page that holds everything ({install_command('html')})."),
     "--perfguard-markdown": ("markdown:", "Write a summary in Markdown, for a pull request or a job's page."),
     "--perfguard-metrics": ("metrics:", "Write the numbers as OpenMetrics, as GitLab's metrics reports are."),
 }
