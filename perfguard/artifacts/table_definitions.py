@@ -20,10 +20,15 @@ TABLES: dict[str, dict[str, str]] = {
 }
 
 
+def comments(statements: str = _STATEMENTS) -> dict[str, str]:
+    """Return the comment above each table and view."""
+    return {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _COMMENTED.findall(statements)}
+
+
 def meanings(statements: str = _STATEMENTS) -> dict[str, str]:
     """Return the first sentence of the comment above each table and view, without its full stop."""
-    comments = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _COMMENTED.findall(statements)}
-    return {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in comments.items()}
+    found = comments(statements)
+    return {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

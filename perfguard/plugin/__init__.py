@@ -82,7 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and start the gate if an option requests it."""
     config.addinivalue_line(
         "markers",
-        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, isolated=): how perfguard measures a test.",
+        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, changed=, isolated=): "
+        "how perfguard measures and judges a test.",
     )
     if _is_requested(config.option):
         from perfguard.plugin.session import start

@@ -1,0 +1,92 @@
+"""The page of the metrics, from their table and the headers of the queries that measure them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from perfguard.dialects.metric_queries import metrics_of
+from perfguard.dialects.queries import folders
+from perfguard.measure import METRICS, Better, Kind, Metric
+from perfguard.reports.prose import code, prose, table
+
+_DIRECTIONS = {
+    Better.LOWER: "less is better",
+    Better.HIGHER: "more is better",
+    Better.EQUAL: "a difference is a change",
+}
+
+
+def page() -> str:
+    """Return the page."""
+    titles = ("metric", "subject", "unit", "direction", "by default", "meaning")
+    return "\n".join(
+        [
+            "# Metrics\n",
+            "A measurement is a metric and a subject: `operator_calls[aten::mm]`. With several ranks a subject begins with the rank: "
+            "`operator_calls[rank1:aten::mm]`; `ranks:` is the whole job. A setting in `[tool.perfguard.tolerance]` or a marker's "
+            "`tolerance` overrides the default limits: [keys of a tolerance](settings.md).\n",
+            "## Exact metrics\n",
+            "The same in every run of unchanged code. They are compared without a tolerance, on any machine.\n",
+            table(titles, map(_row, _of(Kind.EXACT))),
+            "\n## Timed metrics\n",
+            "They depend on the machine. They are judged with a tolerance, and only against a baseline of the same machine.\n",
+            table(titles, map(_row, _of(Kind.TIMED))),
+            "\n## Metrics that are read from files\n",
+            "These are queries in the `metrics.sql` of a dialect; the other metrics are computed by functions in "
+            "`perfguard/measure`. The query runs if its [tables](tables.md) have rows.\n",
+            table(("metric", "dialect", "tables", "how it is computed"), _queries()),
+        ]
+    )
+
+
+def _of(kind: Kind) -> list[Metric]:
+    return [one for one in METRICS.values() if one.kind is kind]
+
+
+def _row(metric: Metric) -> tuple[str, ...]:
+    return (
+        code(metric.name),
+        prose(metric.subject),
+        prose(metric.unit),
+        _DIRECTIONS[metric.better],
+        "; ".join(_limits(metric)),
+        prose(metric.meaning + (f" If it gets worse: {metric.causes}." if metric.causes else "")),
+    )
+
+
+def _limits(metric: Metric) -> Iterator[str]:
+    """Yield what happens to a worse value without a setting."""
+    if not metric.gated:
+        yield "shown; judged if a setting names it"
+        return
+    if metric.kind is Kind.EXACT:
+        yield "any difference is a change" if metric.better is Better.EQUAL else "any worse value fails"
+        return
+    if math.isinf(metric.relative):
+        yield "never fails"
+    else:
+        absolute = f" and {_number(metric.absolute)} {metric.unit}" if metric.absolute else ""
+        yield f"fails beyond {_change(metric.relative, metric.better)}{absolute}"
+    if metric.warn_relative is not None:
+        yield f"warns beyond {_change(metric.warn_relative, metric.better)}"
+    if metric.by_run:
+        yield "one sample a process"
+    if metric.shown_on:
+        yield f"shown only on {', '.join(sorted(metric.shown_on))}"
+
+
+def _change(fraction: float, better: Better) -> str:
+    sign = {Better.LOWER: "+", Better.HIGHER: "-", Better.EQUAL: "±"}[better]
+    return f"{sign}{_number(100 * fraction)} %" if fraction >= 0.001 else f"{sign}{fraction:g} of the value"
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 3):g}"
+
+
+def _queries() -> Iterator[tuple[str, str, str, str]]:
+    for folder in folders():
+        for query in metrics_of(folder):
+            needs = ", ".join(" or ".join(map(code, sorted(tables))) for tables in query.needs)
+            yield ", ".join(map(code, query.metrics)), code(folder), needs, prose(query.about)

@@ -1,0 +1,65 @@
+"""The page of the public names of `perfguard` and `perfguard.testing`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import perfguard
+import perfguard.testing
+from docs.generate.signatures import docstring, members, signature
+from perfguard.capture.mindspore_options import PARAMETERS, ProfilerOptions
+from perfguard.guard import Callback, Guard
+from perfguard.reports.prose import code, table
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join(
+        [
+            "# Python API\n",
+            "All public names are typed. Everything else in the package may change in any release.\n",
+            *_module(perfguard),
+            "\n### Options of MindSpore's profiler\n",
+            "`callback`, `Script` and `write_profiler_config` accept them where the installed MindSpore has them, and refuse others "
+            "with a sentence.\n",
+            table(("option", "MindSpore"), _profiler_options()),
+            *_module(perfguard.testing),
+        ]
+    )
+
+
+def _module(module: ModuleType) -> Iterator[str]:
+    yield f"\n## {module.__name__}\n"
+    yield docstring(module)
+    for name in module.__all__:
+        yield from _entry(f"{module.__name__}.{name}", getattr(module, name))
+
+
+def _entry(name: str, found: Any) -> Iterator[str]:
+    yield f"\n({name.replace('.', '-').replace('_', '-').lower()})=\n### `{name}`\n"
+    if isinstance(found, str):
+        yield "The version, as text."
+    elif found in (Guard, Callback):
+        yield f"{docstring(found)} See [Marker and fixture](marker-and-fixture.md)."
+    elif inspect.isclass(found):
+        if not issubclass(found, Exception):
+            yield signature(name, found, result="") + "\n"
+        yield docstring(found)
+        yield from members(found)
+    elif callable(found):
+        yield signature(name, found) + "\n"
+        yield docstring(found)
+    else:
+        yield f"A {code(type(found).__name__)} with the keys {', '.join(map(code, found))}."
+
+
+def _profiler_options() -> Iterator[tuple[str, str]]:
+    for name in ProfilerOptions.__annotations__:
+        versions = [one for one in PARAMETERS if one.name == name]
+        since = min(one.since for one in versions)
+        before = max(one.before for one in versions)
+        until = f", before {before[0]}.{before[1]}" if before[0] < 1000 else ""
+        yield code(name), f"since {since[0]}.{since[1]}{until}"
