@@ -5,6 +5,7 @@ Each module makes one page; the facts are where the code has them (docstrings, h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,5 +39,12 @@ PAGES: dict[str, Callable[[], str]] = {
 
 def pages() -> dict[str, str]:
     """Return the content of every page by its file name."""
-    texts = {name: f"{page().rstrip()}\n" for name, page in PAGES.items()}
-    return {"index.md": f"{index.page(texts).rstrip()}\n", **texts}
+    texts = {name: _tidy(page()) for name, page in PAGES.items()}
+    return {"index.md": _tidy(index.page(texts)), **texts}
+
+
+def _tidy(text: str) -> str:
+    """Return a text with single empty lines outside of code, and one line break at its end."""
+    parts = text.split("```")
+    parts[::2] = [re.sub(r"\n{3,}", "\n\n", part) for part in parts[::2]]
+    return f"{'```'.join(parts).rstrip()}\n"

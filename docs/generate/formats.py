@@ -31,9 +31,9 @@ def page() -> str:
     return "\n".join(
         [
             "# Report formats\n",
-            "`--perfguard-out FORMAT:FILE` (pytest) and `--out FORMAT:FILE` (commands) write a report in any of these formats, or in "
-            "that of another distribution. Options such as `--perfguard-html FILE` name the format themselves: "
-            "[options](settings.md), [commands](command-line.md).\n",
+            "`--perfguard-out FORMAT:FILE` (pytest) and `--out FORMAT:FILE` (commands) write a report in any of these "
+            "formats, or in that of another distribution. Options such as `--perfguard-html FILE` name the format "
+            "themselves: [options](settings.md), [commands](command-line.md).\n",
             table(("format", "what it is"), _formats()),
             *_junit(),
             *_openmetrics(),
@@ -50,8 +50,10 @@ def _formats() -> Iterator[tuple[str, str]]:
 
 def _junit() -> Iterator[str]:
     yield "\n## JUnit\n"
-    yield "`pytest --junitxml FILE` writes a property for each of these into the test case; a named measurement has its name in "
-    yield "brackets: `perfguard[decode].outcome`.\n"
+    yield (
+        "`pytest --junitxml FILE` writes these properties into the test case. A named measurement has its name in brackets: "
+        "`perfguard[decode].outcome`.\n"
+    )
     rows = [("perfguard.outcome", "The outcome."), *((f"perfguard.{name}", about) for name, about in STEP.items())]
     rows += [
         ("perfguard.steps", METRICS["steps"].meaning),
@@ -62,8 +64,10 @@ def _junit() -> Iterator[str]:
 
 def _openmetrics() -> Iterator[str]:
     yield "\n## OpenMetrics\n"
-    yield "A gauge for each metric, with the labels `workload`, `subject` where the metric has subjects, and `origin` where reports "
-    yield "were joined.\n"
+    yield (
+        "A gauge for each metric, with the labels `workload`, `subject` if the metric has subjects, and `origin` if reports "
+        "were joined.\n"
+    )
     rows = [("perfguard_outcome", "", "1 for the outcome of a workload, in the label `outcome`.")]
     rows += [(f"perfguard_{name}", "", about) for name, about in STEP.items()]
     rows += [
@@ -76,6 +80,6 @@ def _openmetrics() -> Iterator[str]:
 def _document(name: str) -> Iterator[str]:
     found = schema(name)
     yield f"\n(format-{slug(name)})=\n## {found['title']}\n"
-    yield f"Where: {_DOCUMENTS[name]}. Schema: `schemas/{name}.schema.json`, printed by `perfguard schema show {name} --json`.\n"
-    yield f"{sentence(found['$comment'])}\n"
+    yield f"Where: {_DOCUMENTS[name]}.\n"
+    yield f"`perfguard schema show {name} --json` prints the schema. {sentence(found['$comment'].partition('; ')[2])}\n"
     yield column_table([*columns(name)], "key")

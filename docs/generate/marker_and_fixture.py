@@ -21,8 +21,8 @@ def page() -> str:
         [
             "# Marker and fixture\n",
             "## The marker\n",
-            "`@pytest.mark.perfguard(...)` sets how one test is measured and judged. Every argument is optional, and overrides the "
-            "[settings](settings.md); `ignore` adds to them.\n",
+            "`@pytest.mark.perfguard(...)` sets how one test is measured and judged. Every argument is optional, and overrides "
+            "the [settings](settings.md); `ignore` adds to them.\n",
             table(("argument", "value", "meaning"), _arguments()),
             "\n## The fixture\n",
             f"{docstring(plugin.perfguard)}\n",

@@ -9,6 +9,7 @@ from perfguard.dialects.metric_queries import metrics_of
 from perfguard.dialects.queries import folders
 from perfguard.measure import METRICS, Better, Kind, Metric
 from perfguard.reports.prose import code, prose, table
+from perfguard.thresholds import OPERATOR_WEIGHT
 
 _DIRECTIONS = {
     Better.LOWER: "less is better",
@@ -23,11 +24,13 @@ def page() -> str:
     return "\n".join(
         [
             "# Metrics\n",
-            "A measurement is a metric and a subject: `operator_calls[aten::mm]`. With several ranks a subject begins with the rank: "
-            "`operator_calls[rank1:aten::mm]`; `ranks:` is the whole job. A setting in `[tool.perfguard.tolerance]` or a marker's "
-            "`tolerance` overrides the default limits: [keys of a tolerance](settings.md).\n",
+            "A measurement is a metric and a subject: `operator_calls[aten::mm]`. With several ranks a subject begins with the "
+            "rank, `operator_calls[rank1:aten::mm]`; `ranks:` is the whole job. `tolerance` in the "
+            "[settings or a marker](settings.md#tolerance-keys) overrides the default limits.\n",
             "## Exact metrics\n",
-            "The same in every run of unchanged code. They are compared without a tolerance, on any machine.\n",
+            "The same in every run of unchanged code. They are compared without a tolerance, on any machine. Operators are "
+            f"weighed together: a step is worse if new operators and more calls add more than {_percent(OPERATOR_WEIGHT)} of "
+            "operator time.\n",
             table(titles, map(_row, _of(Kind.EXACT))),
             "\n## Timed metrics\n",
             "They depend on the machine. They are judged with a tolerance, and only against a baseline of the same machine.\n",
@@ -51,7 +54,7 @@ def _row(metric: Metric) -> tuple[str, ...]:
         prose(metric.unit),
         _DIRECTIONS[metric.better],
         "; ".join(_limits(metric)),
-        prose(metric.meaning + (f" If it gets worse: {metric.causes}." if metric.causes else "")),
+        prose(metric.meaning),
     )
 
 
@@ -66,8 +69,8 @@ def _limits(metric: Metric) -> Iterator[str]:
     if math.isinf(metric.relative):
         yield "never fails"
     else:
-        absolute = f" and {_number(metric.absolute)} {metric.unit}" if metric.absolute else ""
-        yield f"fails beyond {_change(metric.relative, metric.better)}{absolute}"
+        change = _change(metric.relative, metric.better)
+        yield f"fails beyond {change}" + (f" and {metric.absolute:g} {metric.unit}" if metric.absolute else "")
     if metric.warn_relative is not None:
         yield f"warns beyond {_change(metric.warn_relative, metric.better)}"
     if metric.by_run:
@@ -78,15 +81,23 @@ def _limits(metric: Metric) -> Iterator[str]:
 
 def _change(fraction: float, better: Better) -> str:
     sign = {Better.LOWER: "+", Better.HIGHER: "-", Better.EQUAL: "±"}[better]
-    return f"{sign}{_number(100 * fraction)} %" if fraction >= 0.001 else f"{sign}{fraction:g} of the value"
+    return f"{sign}{_percent(fraction)}"
 
 
-def _number(value: float) -> str:
-    return f"{round(value, 3):g}"
+def _percent(fraction: float) -> str:
+    return f"{round(100 * fraction, 6):g} %"
 
 
 def _queries() -> Iterator[tuple[str, str, str, str]]:
-    for folder in folders():
-        for query in metrics_of(folder):
-            needs = ", ".join(" or ".join(map(code, sorted(tables))) for tables in query.needs)
-            yield ", ".join(map(code, query.metrics)), code(folder), needs, prose(query.about)
+    rows = (
+        (
+            ", ".join(map(code, query.metrics)),
+            code(folder),
+            ", ".join(" or ".join(map(code, sorted(tables))) for tables in query.needs),
+            prose(query.about),
+        )
+        for folder in folders()
+        for query in metrics_of(folder)
+    )
+    # A query that runs once for each of several layouts is one row.
+    yield from dict.fromkeys(rows)

@@ -12,6 +12,7 @@ import perfguard.testing
 from docs.generate.signatures import docstring, members, signature
 from perfguard.capture.mindspore_options import PARAMETERS, ProfilerOptions
 from perfguard.guard import Callback, Guard
+from perfguard.reports.catalogue import slug
 from perfguard.reports.prose import code, table
 
 
@@ -23,8 +24,8 @@ def page() -> str:
             "All public names are typed. Everything else in the package may change in any release.\n",
             *_module(perfguard),
             "\n### Options of MindSpore's profiler\n",
-            "`callback`, `Script` and `write_profiler_config` accept them where the installed MindSpore has them, and refuse others "
-            "with a sentence.\n",
+            "`callback`, `Script` and `write_profiler_config` accept the options that the MindSpore in use has, and refuse "
+            "others.\n",
             table(("option", "MindSpore"), _profiler_options()),
             *_module(perfguard.testing),
         ]
@@ -32,14 +33,15 @@ def page() -> str:
 
 
 def _module(module: ModuleType) -> Iterator[str]:
-    yield f"\n## {module.__name__}\n"
+    yield f"\n## `{module.__name__}`\n"
     yield docstring(module)
     for name in module.__all__:
         yield from _entry(f"{module.__name__}.{name}", getattr(module, name))
 
 
 def _entry(name: str, found: Any) -> Iterator[str]:
-    yield f"\n({name.replace('.', '-').replace('_', '-').lower()})=\n### `{name}`\n"
+    kind = "class" if inspect.isclass(found) else "name"
+    yield f"\n(api-{kind}-{slug(name)})=\n### `{name}`\n"
     if isinstance(found, str):
         yield "The version, as text."
     elif found in (Guard, Callback):

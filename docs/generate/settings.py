@@ -22,16 +22,16 @@ def page() -> str:
     return "\n".join(
         [
             "# Settings, options, environment variables\n",
-            "A test uses the nearest `pyproject.toml` with a `[tool.perfguard]` at or above its file; a command the nearest at or "
-            "above the working directory. Options override settings, and a [marker](marker-and-fixture.md) overrides both for its "
-            "test. An unknown key or a wrong value is refused, with what it must be.\n",
+            "A test uses the nearest `pyproject.toml` with a `[tool.perfguard]` at or above its file; a command uses the "
+            "nearest at or above the working directory. Options override settings, and a [marker](marker-and-fixture.md) "
+            "overrides both for its test. An unknown key or a wrong value is refused.\n",
             "## Keys of `[tool.perfguard]`\n",
             table(("key", "value", "default", "meaning"), _rows(keys)),
             "\n### Keys of `window`\n",
             table(("key", "value", "default", "meaning"), _rows(keys["window"]["properties"])),
-            "\n### Keys of a tolerance\n",
-            f'The value of a metric in `tolerance` is {prose(document["$defs"]["fraction"]["x-must"])}. `"off"` shows the metric '
-            "and does not judge it.\n",
+            "\n(tolerance-keys)=\n### Keys of a tolerance\n",
+            f"The value of a metric in `tolerance` is {prose(document['$defs']['fraction']['x-must'])}. With `off` the metric "
+            "is shown and not judged.\n",
             table(
                 ("key", "value", "default", "meaning"), _rows(document["$defs"]["limits"]["properties"], "a fraction")
             ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import re
+import json
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any, get_type_hints
+from itertools import groupby
+from typing import Any
 
-from perfguard.reports.prose import code, prose, table
+from perfguard.reports.prose import code, prose
 
 _WIDEST = 100
 
@@ -41,7 +42,8 @@ def _parameter(parameter: inspect.Parameter) -> str:
         return text
     if "factory" in repr(parameter.default):
         return f"{text} = ..."
-    return f"{text} = {parameter.default!r}" if annotation else f"{text}={parameter.default!r}"
+    default = json.dumps(parameter.default) if isinstance(parameter.default, str) else repr(parameter.default)
+    return f"{text} = {default}" if annotation else f"{text}={default}"
 
 
 def _annotation(annotation: object) -> str:
@@ -53,18 +55,16 @@ def _annotation(annotation: object) -> str:
 
 def docstring(found: Any) -> str:
     """Return a docstring as Markdown: paragraphs, lists, and indented lines as code."""
-    parts = re.split(r"\n{2,}", inspect.getdoc(found) or "")
     shown: list[str] = []
-    block: list[str] = []
-    for part in [*parts, ""]:
-        if part.startswith("    "):
-            block.append(textwrap.dedent(part))
-            continue
-        if block:
-            shown.append("```python\n{}\n```".format("\n\n".join(block)))
-            block = []
-        if part:
-            shown.append(part if part.startswith("* ") else prose(" ".join(part.split())))
+    for is_code, lines in groupby(
+        (inspect.getdoc(found) or "").split("\n\n"), lambda part: part.lstrip("\n")[:4] == "    "
+    ):
+        if is_code:
+            shown.append(
+                f"```python\n{textwrap.dedent(chr(10).join(f'{part}{chr(10)}' for part in lines)).strip()}\n```"
+            )
+        else:
+            shown += [part if part.startswith("* ") else prose(" ".join(part.split())) for part in lines if part]
     return "\n\n".join(shown)
 
 
@@ -74,17 +74,11 @@ def members(found: type) -> Iterator[str]:
         if name.startswith("_") and name != "__call__":
             continue
         if isinstance(member, property) and member.__doc__:
-            yield f"\n### `{found.__name__}.{name}`\n"
+            yield f"\n#### `{found.__name__}.{name}`\n"
             yield f"A property of type {code(_annotation(inspect.signature(member.fget).return_annotation))}.\n"  # type: ignore[arg-type]
             yield docstring(member)
         elif isinstance(member, (classmethod, staticmethod)) or inspect.isfunction(member):
             function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-            yield f"\n### `{found.__name__}.{name}`\n"
+            yield f"\n#### `{found.__name__}.{name}`\n"
             yield signature(f"{found.__name__}.{name}", function) + "\n"
             yield docstring(function)
-
-
-def fields_table(found: type, meanings: dict[str, str]) -> str:
-    """Return a table of the annotated fields of a class with these meanings."""
-    hints = get_type_hints(found)
-    return table(("name", "type", "meaning"), ((code(name), code(str(hints[name])), meanings[name]) for name in hints))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from perfguard.artifacts.columns import KEYS, Shape, shapes_of
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readable import Readable, make_readable
-from perfguard.artifacts.table_definitions import TABLES, comments
+from perfguard.artifacts.table_definitions import COLUMNS, TABLES, comments
 from perfguard.artifacts.tables import batch
 from perfguard.contract.open_tables import meanings
 from perfguard.dialects.queries import DIALECTS, all_definitions, folders, named_texts, sql
@@ -16,6 +16,8 @@ from perfguard.reports.catalogue import slug
 from perfguard.reports.prose import code, prose, sentence, table
 
 _VIEW = re.compile(r"^create view (?:fill_)?(\w+) as\b", re.MULTILINE)
+#: The meaning of a column in the comment of a table, up to the next one.
+_COLUMN = re.compile(r"(?<!\w)`(\w+)`: (.*?)(?:[;.](?= `\w+`:)|\.?$|\.(?= ))")
 #: Units by the ending of a column's name.
 _UNITS = {
     "_ns": "ns",
@@ -45,17 +47,18 @@ def page() -> str:
         [
             "# Tables\n",
             "perfguard reads the files of a recording into these tables. `perfguard sql DIR QUERY` and "
-            "[checks of your own](findings.md#u001) query them; the dialect is DuckDB's. A table is filled if the recording has its "
-            "files; `perfguard sql DIR --tables` lists those with rows.\n",
-            "* `cycle` is the number of a cycle: the output of one rank and one cycle of the schedule. The table `cycles` has its rank.",
-            "* `row` refers to the file: the line of a table, or the position of an event in a trace.",
-            "* Times are whole nanoseconds (`_ns`), sizes are bytes (`_bytes`).\n",
+            "[checks of your own](findings.md#u001) query them; the dialect is DuckDB's. A table is filled if the recording "
+            "has its files; `perfguard sql DIR --tables` lists those with rows. Times are whole nanoseconds (`_ns`), sizes "
+            "are bytes (`_bytes`).\n",
+            "## Columns of many tables\n",
+            table(("column", "meaning"), ((code(name), sentence(about)) for name, about in COLUMNS.items())),
+            "",
             "## Common tables\n",
             *_tables({name: found[name] for name in TABLES if name not in _CODES}, comments()),
             *(line for folder in folders() for line in _of_dialect(folder, found)),
             "\n## Tables of files\n",
-            "A table for each file of a [layout](layouts.md), with typed columns: a row is a line of the file. All have the columns "
-            f"{', '.join(map(code, KEYS))}; `file` is the number among the files of that name.\n",
+            "A table for each file of a [layout](layouts.md), with typed columns: a row is a line of the file. All have the "
+            f"columns {', '.join(map(code, KEYS))}.\n",
             *_of_files({name: shape for name, shape in shapes.items() if name in found}),
         ]
     )
@@ -80,9 +83,11 @@ def _of_dialect(folder: str, found: dict[str, list[tuple[str, str]]]) -> Iterato
 def _tables(found: dict[str, list[tuple[str, str]]], about: dict[str, str]) -> Iterator[str]:
     for name, columns in found.items():
         yield f"(table-{slug(name)})=\n### {name}\n"
-        if name in about:
-            yield f"{prose(about[name])}\n"
-        yield table(("column", "type", "unit"), ((code(one), kind.lower(), _unit(one)) for one, kind in columns)) + "\n"
+        if text := _COLUMN.sub("", about.get(name, "")).strip():
+            yield f"{sentence(text)}\n"
+        own = _meanings(about.get(name, ""))
+        rows = ((code(one), kind.lower(), _unit(one), prose(own.get(one, ""))) for one, kind in columns)
+        yield table(("column", "type", "unit", "meaning"), rows) + "\n"
 
 
 def _of_files(shapes: dict[str, Shape]) -> Iterator[str]:
@@ -105,5 +110,10 @@ def _file_rows(shape: Shape) -> Iterable[tuple[str, str, str, str]]:
             yield code(column), kind, _unit(column), ", ".join(map(code, names))
 
 
+def _meanings(comment: str) -> dict[str, str]:
+    """Return the meanings of columns in the comment of a table: "`parent`: row of the enclosing span; ..."."""
+    return {name: text.strip() for name, text in _COLUMN.findall(comment)}
+
+
 def _unit(column: str) -> str:
-    return next((unit for ending, unit in _UNITS.items() if column.endswith(ending)), "")
+    return next((unit for ending, unit in _UNITS.items() if column.endswith(ending) or column == ending[1:]), "")

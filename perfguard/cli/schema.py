@@ -14,17 +14,17 @@ from perfguard.errors import UsageError, nearest
 
 @click.group(name="schema", cls=options.CommandGroup)
 def command() -> None:
-    """Show the layouts, files and columns perfguard knows."""
+    """Show the layouts, files and columns that perfguard knows."""
 
 
 @command.command(name="list")
 @click.argument("layout_name", metavar="[LAYOUT]", required=False)
 @options.flag("--columns", "with_columns", help="Show the columns of every file with their units.")
-@options.flag("--markdown", "as_markdown", help="Print the whole catalogue as a page.")
+@options.flag("--markdown", "as_markdown", help="Print all layouts, files and columns as a page in Markdown.")
 def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> None:
     """List the files of all layouts, or of LAYOUT.
 
-    Each with its place and layout, when it must be there, and what it holds.
+    It shows the path and layout of each, when it must be there, and what it holds.
     """
     from tabulate import tabulate
 

@@ -81,6 +81,10 @@ def _target(part: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(reference := part.get("$ref"), str) and reference.startswith("#/"):
         found: Any = reduce(getitem, reference[2:].split("/"), root)
         return {**found, **{key: value for key, value in part.items() if key != "$ref"}}
+    others = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+    if len(others) == 1 and "properties" in others[0]:
+        # An object, or null.
+        return {**others[0], "type": ["object", "null"], **{key: part[key] for key in part if key != "anyOf"}}
     return part
 
 

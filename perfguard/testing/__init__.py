@@ -5,6 +5,7 @@ derived from it: two files that state the same fact agree to the last digit.
 
     from perfguard.testing import generate
 
+
     def test_my_reader(tmp_path):
         generate("pt-npu", ranks=2, steps=3, conditions={"level2": True}).write(tmp_path)
         assert len(my_reader(tmp_path)) == 2
@@ -13,6 +14,7 @@ With hypothesis (`pip install 'perfguard-ml[testing]'`), any directory of a layo
 
     from hypothesis import given
     from perfguard.testing import directories
+
 
     @given(directories("ms-2.5+"))
     def test_my_reader_accepts_any_directory(tree):
