@@ -19,15 +19,15 @@ class Severity(Enum):
     NOTE = "note"
 
 
-#: What the codes of each family are about.
+#: What the codes of each family are about: a name, and what it means.
 FAMILIES = {
-    "A": "the layout: which files there are",
-    "S": "the schemas: what a file holds",
-    "I": "invariants: what must hold inside a file and between files",
-    "C": "the capture: how the recording was made",
-    "B": "the baseline: whether there is something to compare with",
-    "R": "regressions: what differs from the baseline",
-    "U": "checks of your own project",
+    "A": "layout: which files there are",
+    "S": "schema: what a file holds",
+    "I": "invariant: what must hold inside a file and between files",
+    "C": "capture: how the recording was made",
+    "B": "baseline: whether there is something to compare with",
+    "R": "regression: what differs from the baseline",
+    "U": "user: checks of your own project",
 }
 
 

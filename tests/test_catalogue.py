@@ -1,8 +1,6 @@
-"""The catalogue: every file the profilers document has a slot, a reader, a schema and a line; and the page is not stale."""
+"""The catalogue: every file the profilers document has a slot, a reader, a schema and a line."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +10,6 @@ from perfguard.artifacts.readers import OPAQUE, READERS
 from perfguard.artifacts.readers.csv_stream import FORMATS
 from perfguard.reports import catalogue
 
-PAGE = Path(__file__).resolve().parent.parent / "schemas" / "CATALOGUE.md"
 FLAT = ("ms-2.0", "ms-2.1", "ms-2.3")
 OUTPUT = ("ms-2.5+", "pt-npu")
 

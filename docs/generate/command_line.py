@@ -17,7 +17,7 @@ _EVERYWHERE = ("--help", "--color")
 
 def page() -> str:
     """Return the page."""
-    context = click.Context(cli, info_name="perfguard")
+    context = click.Context(cli, info_name="perfguard", **cli.context_settings)
     commands = [*_commands(cli, context)]
     everywhere = [one for one in cli.get_params(context) if isinstance(one, click.Option)]
     return "\n".join(
@@ -32,7 +32,8 @@ def page() -> str:
                 ),
             ),
             "\n## Options of every command\n",
-            "Commands that pass their arguments on to pytest leave `--color` to pytest.\n",
+            "`--version` is an option of `perfguard` alone. Commands that pass their arguments on to pytest leave `--color` to "
+            "pytest.\n",
             _options(everywhere, context),
             "\n(exit-codes)=\n## Exit codes\n",
             f"{prose(inspect.getdoc(Exit) or '')}\n",
@@ -46,7 +47,7 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[clic
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        found = click.Context(command, info_name=name, parent=context)
+        found = click.Context(command, info_name=name, parent=context, **command.context_settings)
         if isinstance(command, click.Group):
             yield from _commands(command, found)
         else:

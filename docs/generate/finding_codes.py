@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from perfguard.contract.checks import Check, checks_of
 from perfguard.dialects.queries import DIALECTS, folders
@@ -36,6 +37,10 @@ def page() -> str:
                 ((f"[{one.name}](#{one.name.lower()})", prose(one.value), _severities(advice(one))) for one in Code),
             ),
             *(line for family in FAMILIES for line in _family(family, by_code)),
+            "\n(dialects)=\n## Dialects of checks\n",
+            "A dialect is a folder of queries in `perfguard/dialects`. Its checks run for these layouts, unless a check names "
+            "some of them.\n",
+            table(("dialect", "layouts"), _dialects()),
         ]
     )
 
@@ -47,7 +52,9 @@ def _outcomes() -> Iterator[tuple[str, str, str]]:
 
 
 def _family(family: str, by_code: dict[str, list[tuple[str, Check]]]) -> Iterator[str]:
-    yield f"\n## {family}: {FAMILIES[family]}\n"
+    name, _, about = FAMILIES[family].partition(": ")
+    yield f"\n## {family}: {name}\n"
+    yield f"{sentence(about)}\n"
     if family == OWN_FAMILY:
         yield "(u001)=\n### U001 to U999\n"
         yield "Codes of the checks in your own `.sql` files; the headline is the name of the check.\n"
@@ -57,7 +64,7 @@ def _family(family: str, by_code: dict[str, list[tuple[str, Check]]]) -> Iterato
         yield f"({one.name.lower()})=\n### {one.name}: {one.value}\n"
         yield _advice_lines(advice(one))
         if checks := by_code.get(one.name):
-            yield "\n" + table(("check", "dialect", "what must hold", "message"), _check_rows(checks))
+            yield from _check_lines(checks)
         yield ""
 
 
@@ -92,14 +99,28 @@ def _checks_by_code() -> dict[str, list[tuple[str, Check]]]:
     return found
 
 
-def _check_rows(checks: list[tuple[str, Check]]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for each rule and message: queries of one rule differ in the tables that they compare."""
-    rows: dict[tuple[str, str, str], tuple[str, set[str]]] = {}
-    for folder, check in checks:
-        key = (check.name, folder, check.message)
-        rows.setdefault(key, (check.about, set()))[1].update(check.layouts)
-    for (name, folder, message), (about, named) in rows.items():
-        known = [layout for layout, dialect in DIALECTS.items() if folder in dialect.folders]
-        shown = [layout for layout in known if not named or layout in named]
-        links = ", ".join(f"[{layout}](layouts.md#layout-{slug(layout)})" for layout in shown)
-        yield code(name), f"{code(folder)} ({links})", prose(about), code(message)
+def _check_lines(checks: list[tuple[str, Check]]) -> Iterator[str]:
+    """Yield the checks of a code by dialect, each rule with what must hold and its message."""
+    yield "\nThese checks raise it, by [dialect](#dialects):"
+    for folder, pairs in groupby(checks, lambda pair: pair[0]):
+        yield f"\n{code(folder)}\n"
+        # A query that runs once for each of several tables is one rule with several messages.
+        rules: dict[tuple[str, str], dict[str, set[str]]] = {}
+        for _, check in pairs:
+            messages = rules.setdefault((check.name, check.about), {})
+            messages.setdefault(check.message, set()).update(check.layouts)
+        for (name, about), messages in rules.items():
+            shown = [f"{code(message)}{_only(layouts)}" for message, layouts in messages.items()]
+            one = f" Message: {shown[0]}" if len(shown) == 1 else " Messages:"
+            yield f"* {code(name)}: {sentence(about)}{one}"
+            yield from (f"  * {text}" for text in shown if len(shown) > 1)
+
+
+def _only(layouts: set[str]) -> str:
+    return f" (only {', '.join(sorted(layouts))})" if layouts else ""
+
+
+def _dialects() -> Iterator[tuple[str, str]]:
+    for folder in folders():
+        known = (layout for layout, dialect in DIALECTS.items() if folder in dialect.folders)
+        yield code(folder), ", ".join(f"[{layout}](layouts.md#layout-{slug(layout)})" for layout in known)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from importlib import import_module
 
+from docs.generate.signatures import docstring
 from perfguard.documents import schema
 from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
@@ -13,6 +14,7 @@ from perfguard.reports import REPORTERS
 from perfguard.reports.catalogue import column_table, columns, slug
 from perfguard.reports.openmetrics import STEP
 from perfguard.reports.prose import code, prose, sentence, table
+from perfguard.reports.sarif import report_sarif
 
 #: perfguard's own documents, and where they are.
 _DOCUMENTS = {
@@ -37,6 +39,8 @@ def page() -> str:
             table(("format", "what it is"), _formats()),
             *_junit(),
             *_openmetrics(),
+            "\n## SARIF\n",
+            f"{docstring(report_sarif)}\n",
             *(line for name in _DOCUMENTS for line in _document(name)),
         ]
     )
@@ -82,4 +86,15 @@ def _document(name: str) -> Iterator[str]:
     yield f"\n(format-{slug(name)})=\n## {found['title']}\n"
     yield f"Where: {_DOCUMENTS[name]}.\n"
     yield f"`perfguard schema show {name} --json` prints the schema. {sentence(found['$comment'].partition('; ')[2])}\n"
-    yield column_table([*columns(name)], "key")
+    parts: dict[str, list[tuple[str, str, str, str, str]]] = {}
+    meanings = {}
+    for path, kind, unit, needed, about in columns(name):
+        parent, _, key = path.rpartition(".")
+        parts.setdefault(parent, []).append((key, kind, unit, needed, about))
+        meanings[path] = about
+    for parent, rows in parts.items():
+        if parent:
+            yield f"\n### {code(parent)}\n"
+            yield f"{sentence(meanings[parent.removesuffix('[]')])}\n"
+        # A part has a section of its own.
+        yield column_table([(key.removesuffix("[]"), *others) for key, *others in rows], "key")

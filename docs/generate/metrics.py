@@ -12,15 +12,15 @@ from perfguard.reports.prose import code, prose, table
 from perfguard.thresholds import OPERATOR_WEIGHT
 
 _DIRECTIONS = {
-    Better.LOWER: "less is better",
-    Better.HIGHER: "more is better",
+    Better.LOWER: "lower is better",
+    Better.HIGHER: "higher is better",
     Better.EQUAL: "a difference is a change",
 }
 
 
 def page() -> str:
     """Return the page."""
-    titles = ("metric", "subject", "unit", "direction", "by default", "meaning")
+    titles = ("metric", "unit", "meaning", "by default")
     return "\n".join(
         [
             "# Metrics\n",
@@ -49,12 +49,10 @@ def _of(kind: Kind) -> list[Metric]:
 
 def _row(metric: Metric) -> tuple[str, ...]:
     return (
-        code(metric.name),
-        prose(metric.subject),
+        code(metric.name) + (f" by {prose(metric.subject)}" if metric.subject else ""),
         prose(metric.unit),
-        _DIRECTIONS[metric.better],
-        "; ".join(_limits(metric)),
         prose(metric.meaning),
+        "; ".join([_DIRECTIONS[metric.better], *_limits(metric)]),
     )
 
 
@@ -64,7 +62,8 @@ def _limits(metric: Metric) -> Iterator[str]:
         yield "shown; judged if a setting names it"
         return
     if metric.kind is Kind.EXACT:
-        yield "any difference is a change" if metric.better is Better.EQUAL else "any worse value fails"
+        if metric.better is not Better.EQUAL:
+            yield "any worse value fails"
         return
     if math.isinf(metric.relative):
         yield "never fails"

@@ -110,7 +110,7 @@ _ALL = (
         "Parts of the fastest profiled step: in which no operator ran (idle), in which only collectives ran "
         "(communication), and by how much the others ran beside each other (overlap).",
         Better.EQUAL,
-        subject="part: idle, overlap or communication",
+        subject="part (idle, overlap, communication)",
     ),
     # Steps that perfguard drove itself.
     _warned("step_time", "us", "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps."),

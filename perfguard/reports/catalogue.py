@@ -92,7 +92,7 @@ def _type(part: Mapping[str, Any]) -> str:
     if "const" in part:
         return f"always {part['const']!r}"
     if "enum" in part:
-        return "one of " + ", ".join(map(str, part["enum"]))
+        return "one of " + ", ".join("null" if one is None else str(one) for one in part["enum"])
     kind = part.get("type", "any")
     text = kind if isinstance(kind, str) else " or ".join(kind)
     return "number or N/A" if part.get("pattern") == "^N/A$" else text
@@ -156,8 +156,11 @@ def markdown() -> str:
 
 def column_table(rows: Iterable[tuple[str, str, str, str, str]], title: str = "column") -> str:
     """Return a table of what `columns` yields."""
-    cells = ((code(name), prose(kind), prose(unit), needed, prose(text)) for name, kind, unit, needed, text in rows)
-    return table((title, "type", "unit", "required", "meaning"), cells)
+    cells = (
+        (code(name), prose(kind) + ("" if needed else ", optional"), prose(unit), prose(text))
+        for name, kind, unit, needed, text in rows
+    )
+    return table((title, "type", "unit", "meaning"), cells)
 
 
 def slug(name: str) -> str:

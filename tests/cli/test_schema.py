@@ -11,6 +11,7 @@ from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names
 from perfguard.reports import catalogue
+from perfguard.reports.prose import code, prose
 from tests.cli import run
 
 #: Every slot that ships, with the layout it is of.
@@ -81,12 +82,12 @@ def test_the_page_names_every_layout_file_condition_and_column(page):
     for name in USED:
         assert f"### {name}" in lines
     for name, meaning in CONDITIONS.items():
-        assert f"| {name} | {meaning} |" in lines
+        assert f"| `{name}` | {prose(meaning)} |" in lines
     for _, slot in SLOTS:
         assert any(line.startswith(f"| `{slot.path}` |") for line in lines)
     for name in USED:
         for column, *_ in catalogue.columns(name):
-            cell = column.replace("|", "\\|").replace("\n", " ")
+            cell = code(column).replace("|", "\\|").replace("\n", " ")
             assert any(line.startswith(f"| {cell} |") for line in lines), (name, column)
 
 
