@@ -72,7 +72,7 @@ def _options(options: list[click.Option], context: click.Context) -> str:
         ("option", "value", "default", "meaning"),
         (
             (
-                ", ".join(map(code, (*one.opts, *one.secondary_opts))),
+                ", ".join(map(code, _names(one))),
                 code(_value(one, context)),
                 _default(one, context),
                 sentence(_meaning(one)),
@@ -80,6 +80,11 @@ def _options(options: list[click.Option], context: click.Context) -> str:
             for one in options
         ),
     )
+
+
+def _names(option: click.Option) -> list[str]:
+    """Return the names of an option, long ones first: click has those of `--help` in any order."""
+    return [*sorted(option.opts, key=lambda name: (not name.startswith("--"), name)), *option.secondary_opts]
 
 
 def _value(option: click.Option, context: click.Context) -> str:
