@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +13,18 @@ import perfguard
 import perfguard.testing
 from docs.generate.signatures import docstring, members, signature
 from perfguard.capture.mindspore_options import PARAMETERS, ProfilerOptions
+from perfguard.findings import Finding
 from perfguard.guard import Callback, Guard
+from perfguard.integrations.mindformers import MindFormersProfile
+from perfguard.integrations.tools_profiler import ToolsProfiler
+from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.measure import Measurement
+from perfguard.recording import Recording
 from perfguard.reports.catalogue import slug
 from perfguard.reports.prose import code, table
+
+#: Classes whose instances a user gets.
+_RETURNED = (Verdict, Outcome, Finding, Measurement, Recording, MindFormersProfile, ToolsProfiler)
 
 
 def page() -> str:
@@ -28,6 +39,9 @@ def page() -> str:
             "others.\n",
             table(("option", "MindSpore"), _profiler_options()),
             *_module(perfguard.testing),
+            "\n## Returned values\n",
+            "Functions and methods return instances of these classes. Import them for annotations only.\n",
+            *(line for found in _RETURNED for line in _returned(found)),
         ]
     )
 
@@ -47,7 +61,7 @@ def _entry(name: str, found: Any) -> Iterator[str]:
     elif found in (Guard, Callback):
         yield f"{docstring(found)} See [Marker and fixture](marker-and-fixture.md)."
     elif inspect.isclass(found):
-        if not issubclass(found, Exception):
+        if not issubclass(found, (Exception, Enum)):
             yield signature(name, found, result="") + "\n"
         yield docstring(found)
         yield from members(found)
@@ -56,6 +70,17 @@ def _entry(name: str, found: Any) -> Iterator[str]:
         yield docstring(found)
     else:
         yield f"A {code(type(found).__name__)} with the keys {', '.join(map(code, found))}."
+
+
+def _returned(found: type) -> Iterator[str]:
+    """Yield a class with its attributes: it is not made by its users."""
+    yield f"\n(api-class-{slug(found.__name__)})=\n### `{found.__name__}`\n"
+    yield docstring(found)
+    if is_dataclass(found):
+        yield "\n```python"
+        yield from (f"{one.name}: {one.type}" for one in fields(found))
+        yield "```"
+    yield from members(found)
 
 
 def _profiler_options() -> Iterator[tuple[str, str]]:

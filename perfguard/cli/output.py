@@ -39,7 +39,7 @@ class Exit(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """A sentence for the reference."""
+        """What it means, in a clause."""
         return _MEANINGS[self]
 
 

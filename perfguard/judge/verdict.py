@@ -36,7 +36,7 @@ class Outcome(Enum):
 
     @property
     def meaning(self) -> str:
-        """A sentence for the reference."""
+        """What it means, in a sentence."""
         return _MEANINGS[self]
 
 
