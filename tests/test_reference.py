@@ -125,7 +125,7 @@ def test_the_severities_of_a_code_are_those_that_its_checks_have():
 
 def test_the_severities_of_a_code_are_those_that_functions_give_it():
     """Where a call names both: `Finding(code=Code.A103, severity=Severity.NOTE)`."""
-    found = [pair for text in CODE.values() for pair in _stated(ast.parse(text))]
+    found = [pair for text in CODE.values() if "Finding(" in text for pair in _stated(ast.parse(text))]
     assert len(found) > 30
     assert [pair for pair in found if Severity[pair[1]] not in advice(Code[pair[0]]).severity] == []
 
