@@ -15,13 +15,14 @@ def listed(*names: str) -> list[str]:
     return [line.split()[0] for line in found.stdout.splitlines() if not line.startswith(" ")]
 
 
-def test_every_code_is_listed_with_headline_cause_and_fix():
+def test_every_code_is_listed_with_headline_severity_cause_and_fix():
     lines = run("codes").stdout.splitlines()
     assert lines == [
         line
         for code in Code
         for line in (
             f"{code.name} {code.value}",
+            f"     severity: {' or '.join(one.value for one in advice(code).severity)}",
             f"     cause: {advice(code).cause}",
             f"     fix:   {advice(code).fix}",
         )

@@ -20,7 +20,7 @@ from perfguard.settings import read_settings
 from tests.docs.commands import difference, measures, new_project, normal, outputs
 from tests.docs.pages import REASONS, ROOT, Block, blocks_of, page_paths
 
-pytest.importorskip("markdown_it", reason="the docs are not installed: pip install 'perfguard[docs]'")
+pytest.importorskip("markdown_it", reason="the docs are not installed: pip install 'perfguard-ml[docs]'")
 
 BLOCKS = [block for path in page_paths() for block in blocks_of(path)]
 CONSOLES = sorted({block.page for block in BLOCKS if block.language == "console" and "shown" not in block.marks})
@@ -106,13 +106,18 @@ def pytest_options(config: pytest.Config) -> set[str]:
 
 def parse(words: list[str]) -> None:
     """Parse a command of perfguard as click does; nothing is run."""
-    command, context = cli, click.Context(cli, info_name="perfguard", resilient_parsing=True)
+    command, context = cli, context_of(cli, None)
     while isinstance(command, click.Group):
         _, left, _ = command.make_parser(context).parse_args(args=words)
         name, found, words = command.resolve_command(context, left)
         assert found is not None, f"unknown command: {name}"
-        command, context = found, click.Context(found, parent=context, info_name=name, resilient_parsing=True)
+        command, context = found, context_of(found, context)
     command.make_parser(context).parse_args(args=words)
+
+
+def context_of(command: click.Command, parent: click.Context | None) -> click.Context:
+    """Return what click would parse a command in. A command keeps the first help option that it is asked for."""
+    return click.Context(command, parent=parent, resilient_parsing=True, **command.context_settings)
 
 
 def test_python_is_python_and_its_names_of_perfguard_exist():

@@ -16,8 +16,6 @@ from tests.docs.pages import DOCS, README, ROOT, blocks_of, page_paths
 
 #: Where the README's links lead: the published site, and files of the repository.
 REPOSITORY = re.compile(r"https://github\.com/perfguard/perfguard/(?:blob|tree)/main/(.*)")
-#: Linked to by the README, and brought by other changes of the same release.
-EXPECTED = {"CHANGELOG.md"}
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 
 
@@ -50,7 +48,7 @@ def test_links_to_the_repository_lead_to_files():
         found[1] for path in page_paths() for link in LINK.findall(prose(path)) if (found := REPOSITORY.match(link))
     }
     assert len(named) >= 4
-    assert [name for name in named - EXPECTED if not (ROOT / name).exists()] == []
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_the_readme_is_short():
