@@ -30,6 +30,11 @@ REASONS = {
     "another service": "GitHub, GitLab, a database, a cluster or an object store",
 }
 
+#: Pages of parts whose own tests run them, in projects that they set up: their blocks need no comment.
+OF_THEIR_OWN_TESTS = frozenset(
+    f"docs/how-to/{name}.md" for name in ("init-and-doctor", "trainer", "lightning", "release")
+)
+
 _COMMENT = re.compile(r"<!-- (file|shown|timed|only with|command): (.*?) -->")
 
 
@@ -73,6 +78,8 @@ def blocks_of(path: Path) -> tuple[Block, ...]:
         if token.type == "fence" and not token.info.startswith("{"):
             assert token.map
             page = path.relative_to(ROOT).as_posix()
+            if page in OF_THEIR_OWN_TESTS and token.info in ("console", "text"):
+                marks = {"shown": "its own tests"} | marks
             found.append(Block(page=page, line=token.map[0] + 1, language=token.info, text=token.content, marks=marks))
         marks = {}
     return tuple(found)
