@@ -28,7 +28,7 @@ def wheel(tmp_path_factory) -> Path:
 
     place = tmp_path_factory.mktemp("wheel")
     source = place / "source"
-    for name in ("perfguard", "schemas"):
+    for name in ("perfguard", "schemas", ".github"):
         shutil.copytree(TOP / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("tests", "baselines"):
         (source / name).mkdir()
@@ -71,7 +71,8 @@ def test_the_wheel_holds_the_package_and_every_schema(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {f"perfguard/{name}" for name in files_below(TOP / "perfguard") if "__pycache__" not in name}
     schemas = {f"perfguard/_schemas/{name}" for name in files_below(TOP / "schemas")}
-    assert names == modules | schemas
+    workflows = {f"perfguard/_workflows/{name}.yml" for name in ("perfguard", "perfguard-comment")}
+    assert names == modules | schemas | workflows
     assert "perfguard/py.typed" in names
     assert "perfguard/_schemas/layouts/pt-torch.json" in names
 
