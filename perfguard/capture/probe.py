@@ -42,7 +42,7 @@ def probe_framework(name: str, *, timeout_s: float) -> Probed:
     """Import a framework in another process. Raises `CaptureError` if that fails, crashes or takes too long."""
     with tempfile.TemporaryDirectory(prefix="perfguard-probe-") as directory:
         result = Path(directory) / "result.json"
-        _run((name, str(result)), Path(directory), os.environ, timeout_s, f"the import of {name}")
+        _run((name, str(result)), Path(directory), os.environ, timeout_s, name)
         found = json.loads(result.read_text(encoding="utf-8"))
     return Probed(target=Target(**found["target"]), devices=tuple(found["devices"]), seconds=found["seconds"])
 
@@ -54,14 +54,15 @@ def probe_noise(processes: int, *, timeout_s: float) -> tuple[Timing, ...]:
         found = []
         for number in range(processes):
             result = Path(directory) / f"{number}.json"
-            _run((_NOISE, str(result)), Path(directory), environment, timeout_s, "the calibration kernel")
+            _run((_NOISE, str(result)), Path(directory), environment, timeout_s, "numpy")
             found.append(read_timing(result))
     return tuple(found)
 
 
 def _run(
-    arguments: tuple[str, str], directory: Path, environment: Mapping[str, str], timeout_s: float, what: str
+    arguments: tuple[str, str], directory: Path, environment: Mapping[str, str], timeout_s: float, module: str
 ) -> None:
+    """Run a probe that needs a module. Raises `CaptureError` if it leaves no result."""
     output = directory / "output"
     with open(output, "wb") as stream:
         ended = run_command(
@@ -74,11 +75,13 @@ def _run(
         )
     if ended.status == 0 and Path(arguments[1]).is_file():
         return
-    line = last_line(output)
-    if ended.status == _REFUSED and not ended.timed_out:
+    # The last line of one that was ended is about the signal that ended it.
+    line = "" if ended.timed_out else last_line(output)
+    if ended.status == _REFUSED:
         # One of perfguard's own errors, which is a sentence with the next command.
         raise CaptureError(line)
-    raise CaptureError(f"{what} {ended.sentence(timeout_s, line, did='')}")
+    sentence = ended.sentence(timeout_s, line, did="")
+    raise CaptureError(f"a process that uses {module} {sentence}. See why with: python -c 'import {module}'")
 
 
 # -- in the other process ------------------------------------------------------------------------------------------------

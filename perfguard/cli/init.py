@@ -219,12 +219,9 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
 
     folder = _tests_folder(project)
     path = folder / _TEST
-    if project.sources.gate_tests:
-        first = project.sources.gate_tests[0]
-        left.append(
-            f"{project.shown(project.root / first.partition('::')[0])}::{first.partition('::')[2]} uses perfguard"
-        )
-        return project.root / first.partition("::")[0]
+    if tests := project.sources.gate_tests:
+        left.append(f"{listed(tests, 2)} {'uses' if len(tests) == 1 else 'use'} perfguard")
+        return Path(os.path.commonpath([project.root / one.partition("::")[0] for one in tests]))
     if path.exists() or path.is_symlink():
         left.append(f"{project.shown(path)} exists, and has no test that uses perfguard")
         return path
@@ -246,21 +243,19 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
         project.framework,
         model=model,
         module=module,
-        place="" if model is None else f"{model.file.relative_to(project.root).as_posix()}:{model.line}",
+        place=_place(model, project) if model else "",
         names_backend=project.names_backend,
-        unused=f"{usable[0].file.relative_to(project.root).as_posix()}:{usable[0].line} {usable[0].name}"
-        if usable
-        else "",
+        unused=f"{_place(usable[0], project)}, {usable[0].name}" if usable else "",
     )
     additions.append(Addition(path=path, text=text))
     return path
 
 
-def _place(model: Model | None, project: Project) -> str:
+def _place(model: Model, project: Project) -> str:
     """Return where a model is, for a comment: one line, whatever characters the file's name has."""
     from perfguard.reports.names import printable
 
-    return "" if model is None else printable(f"{model.file.relative_to(project.root).as_posix()}:{model.line}")
+    return printable(f"{model.file.relative_to(project.root).as_posix()}:{model.line}")
 
 
 def _tests_folder(project: Project) -> Path:
