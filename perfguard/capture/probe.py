@@ -25,8 +25,8 @@ _PROCESS = (
     "from perfguard.capture.probe import main; main(sys.argv[1:])"
 )
 _NOISE = "--noise"
-#: The status of a process that ends with one of perfguard's own errors.
-_REFUSED = 70
+#: The key of a result that is one of perfguard's own errors: a sentence with the next command.
+_REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,8 @@ def probe_framework(name: str, *, timeout_s: float) -> Probed:
         result = Path(directory) / "result.json"
         _run((name, str(result)), Path(directory), os.environ, timeout_s, name)
         found = json.loads(result.read_text(encoding="utf-8"))
+    if _REFUSED in found:
+        raise CaptureError(found[_REFUSED])
     return Probed(target=Target(**found["target"]), devices=tuple(found["devices"]), seconds=found["seconds"])
 
 
@@ -77,9 +79,6 @@ def _run(
         return
     # The last line of one that was ended is about the signal that ended it.
     line = "" if ended.timed_out else last_line(output)
-    if ended.status == _REFUSED:
-        # One of perfguard's own errors, which is a sentence with the next command.
-        raise CaptureError(line)
     sentence = ended.sentence(timeout_s, line, did="")
     raise CaptureError(f"a process that uses {module} {sentence}. See why with: python -c 'import {module}'")
 
@@ -90,14 +89,14 @@ def _run(
 def main(arguments: Sequence[str]) -> None:
     """Run a probe in this process, and write its result."""
     name, result = arguments
+    if name == _NOISE:
+        write_timing(_kernel_steps(), Path(result))
+        return
     try:
-        if name == _NOISE:
-            write_timing(_kernel_steps(), Path(result))
-        else:
-            Path(result).write_text(json.dumps(_described(name)), encoding="utf-8")
+        found = _described(name)
     except PerfguardError as error:
-        sys.stderr.write(f"perfguard: {' '.join(str(error).split())}\n")
-        sys.exit(_REFUSED)
+        found = {_REFUSED: str(error)}
+    Path(result).write_text(json.dumps(found), encoding="utf-8")
 
 
 def _described(name: str) -> dict[str, object]:

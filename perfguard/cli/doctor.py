@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from perfguard import thresholds
 from perfguard.cli import options
 from perfguard.cli.output import Exit, counted, echo, echo_json, echo_line
 from perfguard.errors import PerfguardError, listed
@@ -52,7 +51,7 @@ class Observation:
 @options.flag("--json", "as_json", help="Print JSON: one object an observation.")
 @options.flag("--no-noise", help="Skip the measurement of noise, which takes about ten seconds.")
 def command(as_json: bool, no_noise: bool) -> None:
-    """Say what can be judged on this machine, and what to do about the rest.
+    """Show what can be judged on this machine, and what to do.
 
     It looks at versions, frameworks (each imported in a process of its own), devices, cores, noise, the project in the
     working directory, and other pytest plugins. Nothing is changed. Exit codes: 0 nothing to do, 4 the gate cannot judge
@@ -171,6 +170,7 @@ def _clocks() -> Iterator[Observation]:
 
 
 def _noise() -> Observation:
+    from perfguard import thresholds
     from perfguard.capture.probe import probe_noise
     from perfguard.measure.runs import measure_runs
 
@@ -246,6 +246,7 @@ def _exact(baselines: list[Baseline], probed: dict[str, Probed]) -> Observation:
 
 
 def _times(settings: Settings, baselines: list[Baseline], probed: dict[str, Probed]) -> Observation:
+    from perfguard import thresholds
     from perfguard.capture.checkout import repository_of
     from perfguard.capture.environment import cpu_model
 

@@ -19,12 +19,15 @@ _STEP = {
     perfguard(step)
 """,
     "mindspore": """\
+    labels = mindspore.ops.zeros_like(model(batch))
     optimizer = mindspore.nn.SGD(model.trainable_params(), learning_rate=0.01)
-    gradients_of = mindspore.value_and_grad(lambda: model(batch).square().mean(), None, model.trainable_params())
+    train = mindspore.nn.TrainOneStepCell(mindspore.nn.WithLossCell(model, mindspore.nn.MSELoss()), optimizer)
+    train.set_train()
 
+    # Compiled, because PyNative mode frees tensors in an order that varies, so that its memory is not exact.
+    @mindspore.jit
     def step():
-        _, gradients = gradients_of()
-        optimizer(gradients)
+        return train(batch, labels)
 
     perfguard(step)
 """,

@@ -62,7 +62,7 @@ def test_a_framework_that_does_not_work_loses_only_itself(tmp_path, monkeypatch)
         "raise RuntimeError('no driver')": "RuntimeError: no driver",
         "import os; os.abort()": "was ended by SIGABRT",
         "import os; os._exit(0)": "ended with status 0",
-        "import time; print('loading', flush=True); time.sleep(600)": "was ended after 8 seconds. See why with: python -c 'import torch'",
+        "import time; time.sleep(600)": "was ended after 8 seconds. See why with",
     }
     problems = []
     for number, (code, said) in enumerate(cases.items()):

@@ -516,3 +516,20 @@ def test_the_first_test_is_green_and_a_wider_layer_is_red(tmp_path, framework, m
     red = run_program(*pytest_, "--perfguard", cwd=tmp_path)
     assert red.returncode == 1, red.stdout + red.stderr
     assert "perfguard FAILED: R102" in red.stdout
+
+
+# -- the page ------------------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "init-and-doctor.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_what_init_prints(tmp_path, monkeypatch):
+    model = re.search(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[1]
+    shown = re.findall(r"^```console\n\$ perfguard init --yes\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    root = write(repository(tmp_path / "shop", "git@github.com:you/shop.git"), {"model.py": model})
+    monkeypatch.chdir(root)
+    printed = [run("init", "--yes").output.replace(str(root), "/home/you/shop") for _ in shown]
+    # The version of torch is the one that is installed.
+    assert [re.sub(r"torch(==\S+)? --extra", "torch --extra", text) for text in printed] == [
+        re.sub(r"torch==\S+ --extra", "torch --extra", text) for text in shown
+    ]
