@@ -165,7 +165,7 @@ def _framework(root: Path, sources: Sources) -> str | None:
 
 
 def _ci_of(project: Project) -> str:
-    from perfguard.capture.worktree import run_git
+    from perfguard.capture.checkout import remotes
 
     if project.top is None:
         return "none"
@@ -173,17 +173,20 @@ def _ci_of(project: Project) -> str:
         return "github"
     if (project.top / ".gitlab-ci.yml").exists():
         return "gitlab"
-    remotes = run_git(["config", "--get-regexp", r"^remote\..*\.url$"], project.top, timeout_s=20).stdout
-    return next((name for name in ("github", "gitlab") if name in remotes), "none")
+    urls = remotes(project.top)
+    return next((name for name in ("github", "gitlab") if name in urls), "none")
 
 
 def _summary(project: Project) -> str:
+    from perfguard.cli.sources import MOST_FILES
+
     sources = project.sources
     unread = f"; not parsed: {listed([project.shown(path) for path in sources.unread], 3)}" if sources.unread else ""
     models = [f"{project.shown(one.file)}:{one.line} {one.name}" for one in sources.models]
     found = f"models: {listed(models, 4)}" if models else "no model that is made without arguments"
+    cut = f"; only the first {MOST_FILES} files were read" if sources.is_cut else ""
     git = "" if project.top else "; no git repository, so no CI job is written and a slower step is not confirmed"
-    return f"{project.root}: {project.framework or 'no framework'}; {found}{unread}{git}"
+    return f"{project.root}: {project.framework or 'no framework'}; {found}{unread}{cut}{git}"
 
 
 # -- what to write -------------------------------------------------------------------------------------------------------
@@ -300,7 +303,7 @@ def _imported(model: Model, test: Path, project: Project) -> tuple[str, Path | N
 def _is_installed(name: str, place: Path) -> bool:
     """Whether a top-level module is imported from a directory in this environment; nothing is imported to find out."""
     command = [sys.executable, "-P", "-c", _FIND, name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=os.sep)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=os.sep)
     origin = done.stdout.strip()
     return bool(origin) and Path(origin).resolve().is_relative_to(place)
 

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 FRAMEWORKS = ("torch", "mindspore")
@@ -32,8 +33,8 @@ _ARITHMETIC = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.
 
 #: What holds no code of the project.
 _SKIPPED = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv", "__pycache__"})
-#: A project of more files, and a larger file, is read up to here.
-_MOST_FILES = 5000
+#: Most files that are read, and the size of the largest.
+MOST_FILES = 5000
 _MOST_BYTES = 1_000_000
 
 
@@ -70,6 +71,8 @@ class Sources:
     gate_tests: tuple[str, ...]
     #: Files that could not be parsed.
     unread: tuple[Path, ...]
+    #: Whether there are more files than are read.
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ class _Module:
 def read_sources(root: Path) -> Sources:
     """Read all Python files at and below a directory."""
     modules, unread = [], []
-    for path in _python_files(root):
+    paths = [*islice(_python_files(root), MOST_FILES + 1)]
+    for path in paths[:MOST_FILES]:
         module = _parsed(path)
         if module is None:
             unread.append(path)
@@ -117,6 +121,7 @@ def read_sources(root: Path) -> Sources:
             f"{module.file.relative_to(root)}::{name}" for module in tests for name in _gate_tests(module)
         ),
         unread=tuple(unread),
+        is_cut=len(paths) > MOST_FILES,
     )
 
 
@@ -126,7 +131,6 @@ def is_test_file(path: Path) -> bool:
 
 
 def _python_files(root: Path) -> Iterator[Path]:
-    count = 0
     for place, directories, files in os.walk(root):
         directories[:] = sorted(
             name
@@ -138,9 +142,6 @@ def _python_files(root: Path) -> Iterator[Path]:
         for name in sorted(files):
             path = Path(place, name)
             if name.endswith(".py") and path.is_file() and path.stat().st_size <= _MOST_BYTES:
-                count += 1
-                if count > _MOST_FILES:
-                    return
                 yield path
 
 

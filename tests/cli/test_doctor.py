@@ -16,7 +16,7 @@ from perfguard.capture.environment import cpu_model, environment
 from perfguard.cli import doctor
 from perfguard.cli.pytest_settings import pytest_settings
 from tests.cli import run, stored
-from tests.cli.test_init import write
+from tests.cli.test_init import PAGE, write
 from tests.programs import run_program
 
 FRAMEWORKS = ("torch", "mindspore")
@@ -104,6 +104,21 @@ def test_what_is_installed_works_and_the_noise_is_measured(tmp_path):
     noise = r"speed differs by \d+\.\d %, step_cost by \d+\.\d % \(tolerance 10 %\); other programs use \d+ %"
     assert re.search(f"noise +5 processes: {noise} of the CPUs", found.stdout)
     assert f"no [tool.perfguard] at or above {tmp_path}" in found.stdout
+
+
+def test_the_page_shows_the_lines_that_there_are(without_frameworks):
+    """Those of the frameworks and of noise, which are the machine's, are read in the slow test."""
+    page = PAGE.partition("$ perfguard doctor\n")[2].partition("```")[0]
+    shown = [line[7:20].strip() for line in page.splitlines() if line[:7].strip() in ("ok", "note")]
+    here = environment("3.11", {"perfguard": "0"}, cpu_model())
+    root = write(without_frameworks / "project", {"pyproject.toml": "[tool.perfguard]\n"})
+    store = stored(root / "baselines", "a.py::test_a")
+    store.save(replace(store.load("a.py::test_a"), environment=here, runs=5))
+    os.chdir(root)
+    assert [one for one in observed() if one != "framework"] == [
+        one for one in shown if one not in ("noise", *FRAMEWORKS)
+    ]
+    assert "nothing to do" in page
 
 
 # -- the project ---------------------------------------------------------------------------------------------------------
