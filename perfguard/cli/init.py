@@ -241,6 +241,10 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
             if conftest is not None:
                 additions.append(Addition(path=conftest, text=_CONFTEST))
             todo += [hint] if hint else []
+            if "Conv" in one.layer:
+                todo.append(
+                    f"correct the batch in {project.shown(path)}: the source does not say how large an image is"
+                )
             break
     text = first_test(
         project.framework,

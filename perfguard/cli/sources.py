@@ -115,7 +115,7 @@ def read_sources(root: Path) -> Sources:
     used = Counter(name for module in modules for name in _frameworks(module))
     return Sources(
         frameworks=tuple(name for name, _ in used.most_common()),
-        models=tuple(_ranked(code)),
+        models=tuple(_ranked(code, root)),
         test_files=tuple(module.file for module in tests),
         gate_tests=tuple(
             f"{module.file.relative_to(root)}::{name}" for module in tests for name in _gate_tests(module)
@@ -181,8 +181,11 @@ def _gate_tests(module: _Module) -> Iterator[str]:
 # -- models --------------------------------------------------------------------------------------------------------------
 
 
-def _ranked(modules: list[_Module]) -> list[Model]:
-    """Return the models: factories, then whole models, then parts of others; the one with the most layers first."""
+def _ranked(modules: list[_Module], root: Path) -> list[Model]:
+    """Return the models: factories, then whole models, then parts of others; the one with the most layers first.
+
+    Those of tests come after those of the code, and those without a known batch last, because they cannot be run.
+    """
     by_class: dict[str, list[tuple[_Module, ast.ClassDef]]] = {}
     for module in modules:
         for name, node in module.classes.items():
@@ -200,8 +203,13 @@ def _ranked(modules: list[_Module]) -> list[Model]:
                 found.append(replace(model, is_part=bool(parts[statement.name])))
             if isinstance(statement, ast.FunctionDef) and (made := _of_function(module, statement, by_class)):
                 found.append(made)
-    # One without a known batch comes last: it cannot be run.
-    return sorted(found, key=lambda m: (not m.shape, not m.is_function, m.is_part, -m.layers, str(m.file), m.line))
+
+    def key(model: Model) -> tuple[object, ...]:
+        of_tests = not {"test", "tests"}.isdisjoint(model.file.relative_to(root).parts)
+        kind = (not model.shape, of_tests, not model.is_function, model.is_part)
+        return *kind, -model.layers, str(model.file), model.line
+
+    return sorted(found, key=key)
 
 
 def _of_class(module: _Module, node: ast.ClassDef) -> Model | None:

@@ -230,6 +230,17 @@ def test_integers_for_an_embedding(tmp_path):
     assert "torch.randint(0, 100, (32, 16))" in (tmp_path / "tests" / "test_perfguard.py").read_text()
 
 
+def test_the_code_comes_before_helpers_of_tests_and_an_image_is_a_guess(tmp_path):
+    image = HEAD + cell("A", "nn.Conv2d(3, 4, 3)")
+    write(
+        tmp_path,
+        {"tests/__init__.py": "", "tests/nets.py": HEAD + "def build_model(): return nn.Linear(3, 2)\n", "z.py": image},
+    )
+    found = run("init", tmp_path, "--yes")
+    assert "models: z.py:2 A, tests/nets.py:2 build_model" in found.output
+    assert "next: correct the batch in tests/test_perfguard.py" in found.output
+
+
 def test_models_of_one_name_are_told_apart_by_their_module(tmp_path):
     write(tmp_path, {"a/net.py": TORCH, "b/net.py": TORCH, "conftest.py": ""})
     found = run("init", tmp_path, "--yes")
