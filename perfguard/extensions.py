@@ -26,7 +26,8 @@ class Registry(Generic[Part]):
 
     def __init__(self, group: str, built_in: Mapping[str, str]) -> None:
         self.group = group
-        self._built_in = built_in
+        #: Module and attribute of each built-in part.
+        self.built_in = built_in
         self._loaded: dict[str, Part] = {}
 
     def __getitem__(self, name: str) -> Part:
@@ -36,17 +37,17 @@ class Registry(Generic[Part]):
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._built_in or name in self._added()
+        return name in self.built_in or name in self._added()
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._built_in
+        yield from self.built_in
         yield from self._added()
 
     def __len__(self) -> int:
-        return len(self._built_in) + len(self._added())
+        return len(self.built_in) + len(self._added())
 
     def _load(self, name: str) -> Any:
-        if (place := self._built_in.get(name)) is not None:
+        if (place := self.built_in.get(name)) is not None:
             module, _, attribute = place.partition(":")
             return getattr(import_module(module), attribute)
         if (entry := self._added().get(name)) is None:
@@ -62,7 +63,7 @@ class Registry(Generic[Part]):
     def _added(self) -> Mapping[str, EntryPoint]:
         added = _entries(self.group)
         for name, entry in added.items():
-            if name in self._built_in:
+            if name in self.built_in:
                 raise _broken(entry, "has the name of a built-in part, which cannot be replaced")
         return added
 

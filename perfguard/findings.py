@@ -19,6 +19,18 @@ class Severity(Enum):
     NOTE = "note"
 
 
+#: What the codes of each family are about: a name, and what it means.
+FAMILIES = {
+    "A": "layout: which files there are",
+    "S": "schema: what a file holds",
+    "I": "invariant: what must hold inside a file and between files",
+    "C": "capture: how the recording was made",
+    "B": "baseline: whether there is something to compare with",
+    "R": "regression: what differs from the baseline",
+    "U": "user: checks of your own project",
+}
+
+
 class _Named:
     """What follows from a code's name."""
 
@@ -37,7 +49,7 @@ class _Named:
 
 @unique
 class Code(_Named, Enum):
-    """Stable codes and their headlines. A: layout, S: schema, I: invariants, C: capture, B: baseline, R: regression."""
+    """Stable codes and their headlines; the letter is the family (`FAMILIES`)."""
 
     A101 = "no profiler output of a known layout"
     A102 = "a required file is missing"
@@ -194,10 +206,16 @@ def _natural(place: str) -> list[tuple[str, int]]:
 
 
 class Advice(NamedTuple):
-    """The cause of a finding and its fix, a sentence each; `advice.toml` has one for each code."""
+    """The cause of a finding and its fix, a sentence each; `advice.toml` has one for each code.
+
+    `severity` are the severities that the code can have; one that is ignored is shown as a note. `outcome` is that of a test
+    with an error of this code; empty if the finding alone decides nothing.
+    """
 
     cause: str
     fix: str
+    severity: tuple[Severity, ...]
+    outcome: str
 
 
 def advice(code: Code | OwnCode) -> Advice:
@@ -210,4 +228,13 @@ def _advice() -> dict[str, Advice]:
     import tomllib
 
     found = tomllib.loads(Path(__file__).with_name("advice.toml").read_text(encoding="utf-8"))
-    return {name: Advice(**plain) for name, plain in found.items()}
+    return {name: _complete(name, **plain) for name, plain in found.items()}
+
+
+def _complete(
+    name: str, *, cause: str, fix: str, severity: Iterable[str] = (Severity.ERROR.value,), outcome: str = ""
+) -> Advice:
+    severities = tuple(map(Severity, severity))
+    if not outcome and Severity.ERROR in severities:
+        outcome = "INVALID" if name[0] in INVALIDATING_FAMILIES else "FAILED"
+    return Advice(cause, fix, severities, outcome)

@@ -43,13 +43,13 @@ class Callback(Protocol):
         """Run the body of a `with` as the next step."""
 
     def start(self) -> None:
-        """Begin recording."""
+        """Start the recording."""
 
     def stop(self) -> None:
-        """End what `start` began."""
+        """End the recording that `start` began."""
 
     def close(self) -> Recording | None:
-        """End after the last step, and return the recording."""
+        """End the recording after the last step, and return it."""
 
 
 class Guard(Protocol):
@@ -57,13 +57,13 @@ class Guard(Protocol):
 
     @property
     def StepWindow(self) -> type[windows.StepWindow]:
-        """The class `perfguard.StepWindow`: in a test the module's name is that of the fixture."""
+        """The class `perfguard.StepWindow`; in a test `perfguard` is the fixture, not the module."""
 
     def __call__(self, step: Callable[[], object], *, name: str | None = None) -> None:
         """Measure, profile and judge a callable: one step of the workload, without arguments."""
 
     def steps(self, batches: Iterable[Batch], *, name: str | None = None) -> Iterator[Batch]:
-        """Drive the window around the test's own loop: `for batch in perfguard.steps(loader): train(batch)`."""
+        """Put the window around the test's own loop: `for batch in perfguard.steps(loader): train(batch)`."""
 
     def replay(self, directory: str | os.PathLike[str], *, name: str | None = None) -> None:
         """Judge a directory that a profiler wrote elsewhere."""
@@ -81,10 +81,11 @@ class Guard(Protocol):
         graphs: int | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Run an unmodified command under the profiler and judge what came out, as `perfguard run` does.
+        """Run an unmodified command under the profiler and judge the recording, as `perfguard run` does.
 
-        `window` is such as "10:20", `launcher` "msrun" or "torchrun", `options` are MindSpore's profiler options, `graphs` is
-        the level at which MindSpore saves its graphs, and `timeout` counts seconds.
+        `window` is a text such as "10:20", or a `StepWindow`; `launcher` is "msrun" or "torchrun". `options` are those of
+        MindSpore's profiler, and `graphs` is the level at which MindSpore saves its graphs. After `timeout` seconds the command
+        is stopped.
         """
 
     def callback(
@@ -100,7 +101,7 @@ class Guard(Protocol):
         via: str = "profile",
         **options: Unpack[ProfilerOptions],
     ) -> Callback:
-        """Return a MindSpore callback for `Model.train`; what it recorded is judged when the test has ended.
+        """Return a MindSpore callback for `Model.train`; its recording is judged at the end of the test.
 
         The window is as in `perfguard.callback`; without one it is the test's own, with its timed steps. `options` are those
         of MindSpore's profiler.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
-from perfguard.configuration import Section, configuration_schema, shown, violation
+from perfguard.configuration import Schema, Section, configuration_schema, shown, violation
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Code, is_code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
@@ -167,10 +167,18 @@ def _roots_below(root: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
+def marker_schema() -> Schema:
+    """Return the schema of the marker's keywords."""
+    document = configuration_schema("settings")
+    properties = {**document["properties"], "isolated": document["$defs"]["isolated"]}
+    # A marker has a StepWindow, which validates itself.
+    properties["window"] = {"description": properties["window"]["description"]}
+    return {"properties": {key: properties[key] for key in _MARKER_KEYS}}
+
+
 def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
     """Return the settings of one test: its marker's keywords override the others. Raises `UsageError`."""
-    properties = {**configuration_schema("settings")["properties"], "isolated": {"type": "boolean"}, "window": {}}
-    schema = {"properties": {key: properties[key] for key in _MARKER_KEYS}}
+    schema = marker_schema()
     plain = {key: value for key, value in arguments.items() if value is not None or key not in _MARKER_KEYS}
     if isinstance(ignore := plain.get("ignore"), Iterable) and not isinstance(ignore, str):
         plain["ignore"] = [*ignore]

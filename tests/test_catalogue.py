@@ -1,8 +1,6 @@
-"""The catalogue: every file the profilers document has a slot, a reader, a schema and a line; and the page is not stale."""
+"""The catalogue: every file the profilers document has a slot, a reader, a schema and a line."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -10,10 +8,8 @@ from perfguard.artifacts.conditions import parts_of
 from perfguard.artifacts.layout import Slot, layouts
 from perfguard.artifacts.readers import OPAQUE, READERS
 from perfguard.artifacts.readers.csv_stream import FORMATS
-from perfguard.documents import schema, schemas_directory
 from perfguard.reports import catalogue
 
-PAGE = Path(__file__).resolve().parent.parent / "schemas" / "CATALOGUE.md"
 FLAT = ("ms-2.0", "ms-2.1", "ms-2.3")
 OUTPUT = ("ms-2.5+", "pt-npu")
 
@@ -173,22 +169,3 @@ def test_the_dialects_of_the_documents_are_all_there():
 def test_the_conditions_of_the_documents_hold(layout, slot, required):
     found = next(one for one in BY_ID[layout].slots if one.name == slot)
     assert required <= {name for name, wanted in parts_of(found.required) if wanted}
-
-
-def test_the_page_is_not_stale():
-    """Write it again with: perfguard schema list --markdown > schemas/CATALOGUE.md."""
-    assert PAGE.read_text(encoding="utf-8") == catalogue.markdown() + "\n"
-
-
-def test_the_page_names_every_layout_file_schema_and_column():
-    page = PAGE.read_text(encoding="utf-8")
-    for layout in layouts():
-        assert f"## {layout.id}\n" in page
-        for slot in layout.slots:
-            assert f"| `{slot.path}` |" in page
-            for name in slot.schemas:
-                assert f"### {name}\n\n{schema(name)['title']}" in page
-
-
-def test_the_page_lies_beside_the_schemas():
-    assert PAGE.parent == schemas_directory()

@@ -122,7 +122,7 @@ def test_a_truncated_document_is_refused(tmp_path, cut):
 
 @pytest.mark.parametrize("number", [FORMAT + 1, 99])
 def test_a_newer_format_says_to_upgrade(tmp_path, number):
-    with pytest.raises(StoreError, match=rf"format {number}.*newer.*Run: pip install --upgrade perfguard"):
+    with pytest.raises(StoreError, match=rf"format {number}.*newer.*Run: pip install --upgrade perfguard-ml"):
         read(tmp_path, json.dumps({"format": number, "unheard": "of"}).encode())
 
 

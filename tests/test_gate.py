@@ -200,7 +200,7 @@ def test_a_refresh_never_overwrites_what_a_newer_perfguard_wrote(store):
     path = store.path(WORKLOAD)
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2, "history": [1, 2, 3]}))
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="pip install --upgrade perfguard"):
+    with pytest.raises(StoreError, match="pip install --upgrade perfguard-ml"):
         run(recording, store, Update.ALL)
     assert path.read_bytes() == before
 

@@ -6,41 +6,66 @@ import email
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
-from importlib.metadata import entry_points, requires
+from importlib.metadata import entry_points, requires, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 import perfguard
 from perfguard.documents import schemas_directory
+from perfguard.version import DISTRIBUTION, install_command, same_version
+from tests.programs import git, run_program
 
 TOP = Path(__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))
+#: The release that comes after the newest one.
+NEXT = PYPROJECT["tool"]["hatch"]["version"]["fallback-version"].removesuffix(".dev0")
+
+
+class Built(NamedTuple):
+    """Distributions of the same sources."""
+
+    sdist: Path
+    from_sdist: Path
+    wheel: Path
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """A wheel built from a copy of what is tracked, so that nothing is left in the checkout."""
-    import shutil
-
-    place = tmp_path_factory.mktemp("wheel")
+def built(tmp_path_factory) -> Built:
+    """The sdist, the wheel built from it, and the wheel of the sources, from a copy of what they are made of."""
+    place = tmp_path_factory.mktemp("built")
     source = place / "source"
+    ignored = shutil.ignore_patterns("__pycache__", "_version.py")
     for name in ("perfguard", "schemas", ".github"):
-        shutil.copytree(TOP / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("tests", "baselines"):
+        shutil.copytree(TOP / name, source / name, ignore=ignored)
+    for name in ("tests", "baselines", "docs", "examples"):
         (source / name).mkdir()
-        (source / name / "not_shipped.py").write_text("")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (source / name / "not_in_the_wheel.py").write_text("")
+    for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(TOP / name, source / name)
-    # With hatchling at hand the build needs no network; without it pip fetches it.
-    isolation = ["--no-build-isolation"] if find_spec("hatchling") else []
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *isolation, "-w", str(place), str(source)]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert built.returncode == 0, built.stderr
-    return next(place.glob("*.whl"))
+    # With the build tools at hand this needs no network; without them pip fetches them.
+    at_hand = all(find_spec(name) for name in ("hatchling", "hatch_vcs", "build"))
+    build = [sys.executable, "-m", "build", *(["--no-isolation"] if at_hand else [])]
+    for command in ([*build, "-o", place / "sdist", source], [*build, "--wheel", "-o", place / "wheel", source]):
+        done = run_program(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (sdist,) = (place / "sdist").glob("*.tar.gz")
+    (from_sdist,) = (place / "sdist").glob("*.whl")
+    (wheel,) = (place / "wheel").glob("*.whl")
+    return Built(sdist=sdist, from_sdist=from_sdist, wheel=wheel)
+
+
+@pytest.fixture(scope="module")
+def wheel(built) -> Path:
+    return built.from_sdist
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +95,7 @@ def files_below(directory: Path) -> set[str]:
 def test_the_wheel_holds_the_package_and_every_schema(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {f"perfguard/{name}" for name in files_below(TOP / "perfguard") if "__pycache__" not in name}
+    modules.add("perfguard/_version.py")
     schemas = {f"perfguard/_schemas/{name}" for name in files_below(TOP / "schemas")}
     workflows = {f"perfguard/_workflows/{name}.yml" for name in ("perfguard", "perfguard-comment")}
     assert names == modules | schemas | workflows
@@ -87,18 +113,37 @@ def test_the_wheel_declares_its_entry_points(wheel):
 
 
 @pytest.mark.slow
+def test_the_sdist_builds_the_wheel_of_the_sources(built):
+    def contents(path: Path) -> dict[str, bytes]:
+        archive = zipfile.ZipFile(path)
+        return {name: archive.read(name) for name in archive.namelist()}
+
+    assert built.from_sdist.name == built.wheel.name
+    assert contents(built.from_sdist) == contents(built.wheel)
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"CHANGELOG.md", "tests/not_in_the_wheel.py", "schemas/layouts/pt-torch.json", "PKG-INFO"} <= names
+
+
+@pytest.mark.slow
 def test_the_wheel_is_named_and_licensed(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     metadata = email.message_from_bytes(archive.read(name))
-    assert wheel.name == f"perfguard-{perfguard.__version__}-py3-none-any.whl"
-    assert metadata["Version"] == perfguard.__version__
+    assert metadata["Name"] == DISTRIBUTION
+    assert metadata["Version"] == f"{NEXT}.dev0"
+    assert wheel.name == f"{DISTRIBUTION.replace('-', '_')}-{NEXT}.dev0-py3-none-any.whl"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
     extras = {"mindspore", "torch", "models", "mindformers", "viewers", "benchmarks", "peers", "calibrate"}
     extras |= {"browser", "dask", "dev", "history", "html", "postgres", "readers", "remote", "test", "testing"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert urls.keys() >= {"Documentation", "Repository", "Changelog", "Issues"}
+    assert all(url.startswith("https://") for url in urls.values())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload(decode=True).decode() == (TOP / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -123,9 +168,11 @@ def test_an_installed_wheel_checks_a_recording(installed, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_installed_wheel_says_its_version(installed, tmp_path):
+def test_an_installed_wheel_says_the_version_of_its_metadata(installed, tmp_path):
+    code = f"import perfguard, importlib.metadata as m; print(perfguard.__version__, m.version({DISTRIBUTION!r}))"
+    assert call("-c", code, cwd=tmp_path, first_on_path=installed) == f"{NEXT}.dev0 {NEXT}.dev0\n"
     found = call("-m", "perfguard", "--version", cwd=tmp_path, first_on_path=installed)
-    assert found == f"perfguard, version {perfguard.__version__}\n"
+    assert found == f"perfguard, version {NEXT}.dev0\n"
 
 
 @pytest.mark.slow
@@ -141,12 +188,12 @@ def test_missing_schemas_are_said_with_the_command_that_mends_them(tmp_path, mon
 
     monkeypatch.setattr(documents, "_SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(documents, "_CHECKOUT", tmp_path / "checkout")
-    with pytest.raises(StoreError, match="run: pip install --force-reinstall perfguard"):
+    with pytest.raises(StoreError, match="run: pip install --force-reinstall perfguard-ml"):
         documents.schemas_directory()
 
 
 def base_dependencies() -> set[str]:
-    lines = [line for line in requires("perfguard") or () if "extra ==" not in line]
+    lines = [line for line in requires(DISTRIBUTION) or () if "extra ==" not in line]
     return {re.match(r"[A-Za-z0-9_.-]+", line)[0].lower().replace("_", "-") for line in lines}
 
 
@@ -196,6 +243,139 @@ def test_the_installed_entry_points_lead_to_what_they_name():
         assert one.load() is not None
 
 
-def test_the_version_is_the_same_in_both_places():
-    text = (TOP / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'\nversion = "{perfguard.__version__}"\n' in text
+# -- versions ----------------------------------------------------------------------------------------------------------
+
+#: Commands in a repository with one commit, and the version of its working tree. `None` is a tree without a repository.
+TREES: dict[str, tuple[list[str] | None, str]] = {
+    "a copy without .git": (None, f"{NEXT}.dev0"),
+    "no tag": (["commit -m two"], f"{NEXT}.dev2+g#"),
+    "on a tag": (["tag v1.2.0"], "1.2.0"),
+    "on an annotated tag": (["tag -a -m release v1.2.0"], "1.2.0"),
+    "on the tag of a candidate": (["tag v1.2.0rc1"], "1.2.0rc1"),
+    "after a tag": (["tag v1.2.0", "commit -m two"], "1.3.0.dev1+g#"),
+    "after a tag of a candidate": (["tag v1.2.0rc1", "commit -m two"], "1.3.0.dev1+g#"),
+    "two tags on one commit": (["tag v1.2.0rc1", "tag v1.2.0"], "1.2.0"),
+    "after a tag, on the branch of its fixes": (
+        ["tag v1.2.0", "switch -c fixes/v1.2.1", "commit -m two"],
+        "1.2.1.dev1+g#",
+    ),
+    "tags that name no version": (["tag nightly-2026.11", "tag v2.0.0-rc", "tag 9.9.9", "tag v3"], f"{NEXT}.dev1+g#"),
+    "a tag on another branch": (["switch -c side", "commit -m two", "tag v1.2.0", "switch main"], f"{NEXT}.dev1+g#"),
+}
+
+
+def repository(place: Path, commands: list[str] | None) -> Path:
+    place.mkdir(parents=True)
+    shutil.copy(TOP / "pyproject.toml", place)
+    if commands is not None:
+        git(place, "init", "--quiet", "--initial-branch=main")
+        git(place, "add", "--all")
+        for command in ("commit -m one", *commands):
+            is_commit = command.startswith("commit")
+            git(place, *command.split(), *(["--quiet", "--allow-empty"] if is_commit else []))
+    return place
+
+
+def version_of(place: Path) -> str:
+    """Return the version that a build of a tree has, with # for the name of its commit."""
+    from hatchling.metadata.core import ProjectMetadata
+    from hatchling.plugin.manager import PluginManager
+
+    return re.sub(r"\+g[0-9a-f]{7,}", "+g#", ProjectMetadata(str(place), PluginManager()).version)
+
+
+@pytest.fixture
+def no_version_requested(monkeypatch):
+    pytest.importorskip("hatch_vcs", reason=f"hatch-vcs is not installed: {install_command('dev')}")
+    pytest.importorskip("hatchling", reason=f"hatchling is not installed: {install_command('dev')}")
+    for name in [name for name in os.environ if name.startswith(("SETUPTOOLS_SCM", "VCS_VERSIONING", "GIT_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_version_is_that_of_the_tag(tmp_path, no_version_requested):
+    found = {}
+    for number, (name, (commands, _)) in enumerate(TREES.items()):
+        found[name] = version_of(repository(tmp_path / str(number), commands))
+    assert found == {name: expected for name, (_, expected) in TREES.items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_version_of_trees_that_come_from_others(tmp_path, no_version_requested):
+    origin = repository(tmp_path / "origin", ["commit -m two", "tag v1.2.0", "commit -m three"])
+    git(tmp_path, "clone", "--quiet", "--depth=1", origin.as_uri(), "shallow")
+    git(tmp_path, "clone", "--quiet", "--no-tags", origin.as_uri(), "without-tags")
+    git(origin, "worktree", "add", "--quiet", tmp_path / "worktree")
+    # An unpacked sdist, inside a repository of someone else.
+    sdist = repository(origin / "unpacked", None)
+    (sdist / "PKG-INFO").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: 0.2.9\n")
+    changed = repository(tmp_path / "changed", ["tag v1.2.0"])
+    (changed / "pyproject.toml").write_text((changed / "pyproject.toml").read_text() + "\n")
+    assert {
+        "shallow": version_of(tmp_path / "shallow"),
+        "without tags": version_of(tmp_path / "without-tags"),
+        "worktree": version_of(tmp_path / "worktree"),
+        "copy in another repository": version_of(repository(origin / "copy", None)),
+        "sdist": version_of(sdist),
+        "changed files": re.sub(r"\.d\d{8}$", ".d#", version_of(changed)),
+    } == {
+        "shallow": f"{NEXT}.dev1+g#",
+        "without tags": f"{NEXT}.dev3+g#",
+        "worktree": "1.3.0.dev1+g#",
+        "copy in another repository": f"{NEXT}.dev0",
+        "sdist": "0.2.9",
+        "changed files": "1.3.0.dev0+g#.d#",
+    }
+
+
+def test_the_installed_version_is_the_one_that_perfguard_says():
+    assert version(DISTRIBUTION) == perfguard.__version__, f"built before the last install; run: pip install -e {TOP}"
+
+
+def test_a_source_tree_that_was_not_built_has_no_version(tmp_path):
+    shutil.copytree(
+        TOP / "perfguard", tmp_path / "perfguard", ignore=shutil.ignore_patterns("_version.py", "__pycache__")
+    )
+    code = "import perfguard; print(perfguard.__version__)"
+    assert call("-c", code, cwd=tmp_path, first_on_path=tmp_path) == "0+unknown\n"
+
+
+def test_only_releases_are_installed_from_an_index():
+    assert same_version("0.3.0") == f"pip install {DISTRIBUTION}==0.3.0"
+    assert (
+        same_version("0.3.0rc1", "env/bin/python -m pip") == f"env/bin/python -m pip install {DISTRIBUTION}==0.3.0rc1"
+    )
+    for development in ("0.3.0.dev0", "0.3.0.dev7+g1a2b3c4", "0.3.0+local", "0+unknown"):
+        assert (
+            f"pip install DIRECTORY-OR-WHEEL (the one that is installed here: no index has {development})"
+            == same_version(development)
+        )
+
+
+# -- the changelog, the name, and the README on an index -----------------------------------------------------------------
+
+
+def test_the_changelog_lists_the_releases_and_the_next_version_follows_the_newest():
+    headings = re.findall(r"^## (.*)$", (TOP / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    releases = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) - (\d{4}-\d\d-\d\d)", one) for one in headings[1:]]
+    assert all(releases), headings
+    numbers = [tuple(map(int, one.groups()[:3])) for one in releases]
+    assert numbers == sorted(numbers, reverse=True)
+    assert tuple(map(int, NEXT.split("."))) > numbers[0], "raise fallback-version of [tool.hatch.version]"
+
+
+def test_the_distribution_has_one_name():
+    assert PYPROJECT["project"]["name"] == DISTRIBUTION
+    wrong = re.compile(r"pip install (?:-\S+ )*'?perfguard\b(?!-)|'perfguard\[|perfguard==")
+    found = [
+        f"{path.relative_to(TOP)}:{number}: {line.strip()}"
+        for folder in ("perfguard", "schemas", "docs", "examples", ".github", "tests", ".ci")
+        for path in (TOP / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".yml", ".yaml", ".toml", ".json", ".j2", ".html", ".ini", ".txt", "")
+        if path.is_file() and path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if wrong.search(line)
+    ]
+    assert not found
+    assert [line for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines() if wrong.search(line)] == []

@@ -240,7 +240,7 @@ def test_facts_of_a_newer_perfguard_say_to_upgrade(tmp_path, file):
     write_recording(recorded(tmp_path))
     path = tmp_path / file
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(StoreError, match="pip install --upgrade perfguard"):
+    with pytest.raises(StoreError, match="pip install --upgrade perfguard-ml"):
         read_recording(tmp_path)
 
 

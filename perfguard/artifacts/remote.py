@@ -28,6 +28,7 @@ from perfguard.artifacts.survey import (
 )
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding
+from perfguard.version import install_command
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::.*)?://")
 #: File systems that exist only in the process that filled them.
@@ -73,7 +74,7 @@ class RemoteTree:
         except ImportError as error:
             raise UsageError(
                 f"{self.url} needs the package fsspec, and it cannot be imported ({error}). "
-                "Run: pip install 'perfguard[remote]'"
+                f"Run: {install_command('remote')}"
             ) from error
         try:
             system, path = url_to_fs(self.url)

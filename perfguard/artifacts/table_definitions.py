@@ -19,11 +19,36 @@ TABLES: dict[str, dict[str, str]] = {
     name: dict(re.findall(r"(\w+) (\w+)", columns)) for name, columns in _TABLE.findall(_STATEMENTS)
 }
 
+#: The meanings of columns that many tables have.
+COLUMNS = {
+    "cycle": "the number of the cycle: the output of one rank and one cycle of the schedule; the table `cycles` has its rank",
+    "file": "the number of the file among those of the same kind in its cycle",
+    "row": "the place in the file: the line of a table, or the position of an event in a trace",
+    "path": "the place in a JSON document",
+    "parent": "in a part of a JSON document: the `row` of the enclosing part",
+    "step": "the step of the window, from 0; null outside of the steps",
+    "name": "the name of the event, operator or kernel",
+    "category": "the category of the event",
+    "thread": "process and thread: `6289/6289`",
+    "start_ns": "the start",
+    "duration_ns": "the duration",
+    "self_ns": "the duration without what ran inside",
+    "time_ns": "the time of an event without a duration",
+    "correlation": "the id that connects a call of the runtime with the kernel that it launched",
+    "input_shapes": "the shapes of the inputs, as JSON",
+    "input_types": "the types of the inputs, as JSON",
+}
+
+
+def comments(statements: str = _STATEMENTS) -> dict[str, str]:
+    """Return the comment above each table and view."""
+    return {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _COMMENTED.findall(statements)}
+
 
 def meanings(statements: str = _STATEMENTS) -> dict[str, str]:
     """Return the first sentence of the comment above each table and view, without its full stop."""
-    comments = {name: " ".join(line[3:] for line in text.splitlines()) for text, name in _COMMENTED.findall(statements)}
-    return {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in comments.items()}
+    found = comments(statements)
+    return {name: re.split(r"(?<=\.) ", text)[0].removesuffix(".") for name, text in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from perfguard.errors import UsageError
 from perfguard.extensions import Registry
+from perfguard.version import install_command
 from perfguard.window import StepWindow
 
 
@@ -83,7 +84,7 @@ def backend(name: str | None) -> Backend:
             if not installed:
                 raise UsageError(
                     "neither mindspore nor torch is installed, so there is no profiler to use. "
-                    "Run: pip install 'perfguard[torch]', or 'perfguard[mindspore]'"
+                    f"Run: {install_command('torch')}, or: {install_command('mindspore')}"
                 )
             raise UsageError(
                 f"{' and '.join(installed)} are installed, so perfguard cannot tell which profiler to use; write "

@@ -14,6 +14,7 @@ from perfguard.capture import Target
 from perfguard.capture.environment import cpu_model, package_version
 from perfguard.capture.mindspore_options import MindSporeOptions
 from perfguard.errors import CaptureError, UsageError, nearest
+from perfguard.version import install_command
 from perfguard.window import Phase, StepWindow
 
 #: The profiler to use: the one with a schedule, or the deprecated class with start, stop and analyse.
@@ -269,7 +270,7 @@ def imported_mindspore() -> Any:
     numpy = package_version("numpy") or ""
     if package_version("mindspore") is None:
         raise CaptureError(
-            "The mindspore backend needs MindSpore, and it is not installed. Run: pip install 'perfguard[mindspore]'"
+            f"The mindspore backend needs MindSpore, and it is not installed. Run: {install_command('mindspore')}"
         )
     if numpy.split(".")[0] not in ("0", "1"):
         # Its wheel does not require that, and PyNative operators raise a SystemError.
@@ -281,7 +282,7 @@ def imported_mindspore() -> Any:
     except ImportError as error:
         raise CaptureError(
             f"The mindspore backend needs MindSpore, and it cannot be imported ({error}). "
-            "Run: pip install 'perfguard[mindspore]'"
+            f"Run: {install_command('mindspore')}"
         ) from error
     if not hasattr(mindspore, "runtime") or not hasattr(mindspore.profiler, "schedule"):
         raise CaptureError(

@@ -47,7 +47,13 @@ _GRAPHS = f"{PROFILER_DIRECTORY}/graphs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What to run, and how. `window` is None for the whole run; `options` are MindSpore's profiler options."""
+    """A command to run under the profiler, and how.
+
+    `backend` is mindspore or torch (None: the one that trains), `window` the profiled steps (None: the whole run), `python` the
+    interpreter (None: the command's own), `launcher` msrun or torchrun, with `ranks` on this machine. `options` are those of
+    MindSpore's profiler. After `timeout_s` seconds the command is stopped. `graphs` is the level at which MindSpore saves the
+    graphs it compiles, 1 to 3. Raises `UsageError` for values that contradict each other.
+    """
 
     command: tuple[str, ...]
     backend: str | None = None
@@ -57,7 +63,6 @@ class Script:
     ranks: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
-    #: The level at which MindSpore saves the graphs it compiles, 1 to 3; None saves none.
     graphs: int | None = None
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from perfguard.capture import Target
 from perfguard.capture.environment import cpu_model, package_version
 from perfguard.errors import CaptureError, UsageError
+from perfguard.version import install_command
 from perfguard.window import StepWindow
 
 #: The options that the profiler takes as they are.
@@ -171,8 +172,7 @@ def imported_torch() -> Any:
         import torch
     except ImportError as error:
         raise CaptureError(
-            f"The torch backend needs torch, and it cannot be imported ({error}). "
-            "Run: pip install 'perfguard[torch]' 'torch==2.13.0'"
+            f"The torch backend needs torch, and it cannot be imported ({error}). Run: {install_command('torch')}"
         ) from error
     return torch
 

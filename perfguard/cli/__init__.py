@@ -1,7 +1,4 @@
-"""The command line: thin shells over `perfguard.gate`.
-
-Exit codes: 0 passed, 1 regression, 2 usage, 3 invalid capture or contract broken, 4 nothing could be judged.
-"""
+"""The command line: thin shells over `perfguard.gate`. Exit codes are in `output.Exit`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from perfguard.errors import UsageError
 
 @click.command(name="ab", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.option(
-    "--base", "ref", metavar="REF", help="A commit, branch or tag: it is checked out in a temporary worktree."
+    "--base", "ref", metavar="REF", help="A commit, branch or tag; it is checked out in a temporary worktree."
 )
 @options.path(
     *("--base-python", "python"),
@@ -25,19 +25,19 @@ from perfguard.errors import UsageError
 @options.path(
     *("--base-recording", "recording"),
     metavar="PATH",
-    help="A recording's directory, or a file of --perfguard-report: exact metrics only, times are shown.",
+    help="A recording, or a file of --perfguard-report: exact metrics are compared, times are only shown.",
 )
-@options.flag("--sensitive", help="Fail beyond +3 % instead of +5 %: a false alarm or two in a hundred.")
+@options.flag("--sensitive", help="Fail beyond +3 % instead of +5 %; one or two false alarms in a hundred.")
 @click.option(
-    "--processes", type=int, metavar="N", help="How many processes run both sides, step by step (default: 5)."
+    "--processes", type=int, metavar="N", help="Number of processes that run both sides, step by step (default: 5)."
 )
 @options.time
-@options.timeout("Limit for pytest, on each side.", default=1800.0)
+@options.timeout("Time limit of pytest, for each side.", default=1800.0)
 @options.files(
     json=("--report", "Write the comparison to a JSON file."),
-    markdown=("--markdown", "Write it for a pull request's comment."),
+    markdown=("--markdown", "Write the comparison in Markdown, for a comment on a pull request."),
 )
-@options.path("--output", metavar="DIR", help="Keep both sides' recordings here.")
+@options.path("--output", metavar="DIR", help="Keep the recordings of both sides in this directory.")
 @options.quiet()
 @options.verbose()
 @options.pytest_args
@@ -48,8 +48,9 @@ def command(
 
     Example: perfguard ab --base main -- tests/models -k mlp
 
-    Exact metrics of both sides are compared, and the steps of both are timed in pairs. Exit codes: 0 passed,
-    1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
+    Exact metrics of both sides are compared, and the steps of both are timed in pairs.
+
+    Exit codes: 0 passed, 1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
     from perfguard.capture.worktree import guarded_place
     from perfguard.cli import paired

@@ -17,18 +17,21 @@ from perfguard.errors import UsageError
 
 @click.command(name="analyse")
 @click.argument("directory", metavar="PATH", type=options.PATH)
-@click.option("--steps", metavar="START:STOP", help="Only these recorded steps: the first is 1, STOP is included.")
-@options.flag("--pretty", help="Let MindSpore 2.2 to 2.4 indent the JSON files they write.")
-@options.flag("--keep-raw", help="Delete no raw data: without, the analyser may simplify them.")
-@click.option("--jobs", type=int, metavar="N", help="So many ranks at a time; by itself half of the CPUs.")
+@click.option(
+    "--steps", metavar="START:STOP", help="Analyse only these recorded steps; the first is 1, STOP is included."
+)
+@options.flag("--pretty", help="Indent the JSON files (MindSpore 2.2 to 2.4).")
+@options.flag("--keep-raw", help="Keep all raw data; without it the analyser may delete some.")
+@click.option("--jobs", type=int, metavar="N", help="Ranks to analyse at the same time (default: half of the CPUs).")
 @click.option("--python", type=options.PATH, help="The Python that has the analyser.")
-@options.timeout("End the analysis of a rank after so long.")
+@options.timeout("Stop the analysis of a rank after this time.")
 def command(directory: Path, steps: str | None, **how: Any) -> None:
     """Analyse raw profiler data with its framework, then check it.
 
-    PATH holds one rank or many, of MindSpore or torch_npu. An analysis that fails changes nothing. Exit codes: 0
-    nothing is wrong, 2 usage, refused or nothing to analyse, 3 a rank could not be analysed or something is wrong with
-    it.
+    PATH holds one rank or many, of MindSpore or torch_npu. An analysis that fails changes nothing.
+
+    Exit codes: 0 nothing is wrong, 2 usage, refused or nothing to analyse, 3 a rank could not be analysed or something
+    is wrong with it.
     """
     from perfguard.capture.replay import recordings_in
     from perfguard.cli.verdicts import examined

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @click.group(name="baseline", cls=options.CommandGroup)
 def command() -> None:
-    """Look after the stored baselines."""
+    """Show, write, rename and delete baselines."""
 
 
 @command.command(context_settings={"ignore_unknown_options": True})
 @click.option(
     "--reason",
     metavar="TEXT",
-    help="Why the baselines change; kept in every file that is written. Needed for what is slower, or takes more.",
+    help="Why the baselines change; stored in them. Needed if something got slower, or uses more.",
 )
-@options.flag("--new-only", help="Create what is missing, judge what is there.")
-@options.flag("--ratchet", help="Judge, and store what got better beyond its tolerance; never anything worse.")
-@click.option("--runs", metavar="N", type=int, help="How many processes the times are measured in (default: 5).")
+@options.flag("--new-only", help="Create missing baselines, and judge existing ones.")
+@options.flag("--ratchet", help="Judge, and store what got better beyond its tolerance.")
+@click.option("--runs", metavar="N", type=int, help="Number of processes that measure the times (default: 5).")
 @options.pytest_args
 def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None, pytest_args: tuple[str, ...]) -> None:
     """Run pytest and write baselines.
@@ -104,7 +104,7 @@ def show(workload: str | None, baselines: Path | None) -> None:
 def diff(report: Path, baselines: Path | None, ledger: bool) -> None:
     """Show how a report differs from the stored baselines.
 
-    Exit code 1 when anything judged does.
+    Exit codes: 0 passed, 1 regression, 2 usage, 3 a recording is invalid, 4 nothing could be compared.
     """
     from perfguard.cli.project import open_baselines
     from perfguard.gate import judge_again
@@ -134,7 +134,7 @@ def move(old: str, new: str, baselines: Path | None) -> None:
 
     OLD and NEW are a test (`tests/test_a.py::test_b`, whose parameters and named measurements move along), a test file,
     or a directory of tests, as `perfguard baseline show` names them. The numbers stay as they are. A calibration beside
-    the baselines is renamed as well. A history keeps the old names: under the new ones its trends begin anew.
+    the baselines is renamed as well. A history keeps the old names: trends start again under the new ones.
 
     Exit codes: 0 moved, 2 usage, nothing was moved.
     """

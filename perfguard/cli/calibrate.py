@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 
 
 @click.command(name="calibrate", context_settings={"ignore_unknown_options": True})
-@click.option("--runs", metavar="N", type=click.IntRange(10, 1000), default=20, help="How many runs (default: 20).")
+@click.option(
+    "--runs", metavar="N", type=click.IntRange(10, 1000), default=20, show_default=True, help="Number of runs."
+)
 @options.baselines("The directory of the baselines, where the result is written.")
 @options.pytest_args
 def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> None:
     """Run the suite N times unchanged, and count false alarms.
 
-    It prints the spread of every metric, and which slowdown the gate would see. Everything after the options goes to
-    pytest. Nothing is judged, and no baseline is touched. The result is written beside the baselines, and the summary
-    of every later run on this machine quotes it.
+    It prints the spread of every metric, and the smallest slowdown that the gate would see. Everything after the
+    options goes to pytest. Nothing is judged, and no baseline is touched. The result is written beside
+    the baselines, and the summary of every later run on this machine quotes it.
     """
     from perfguard.cli.project import project_settings
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most

@@ -27,16 +27,23 @@ if TYPE_CHECKING:
 @click.argument("directory")
 @options.flag("--json", "as_json", help="Print the verdict as JSON (schema: report, one workload).")
 @options.files(sarif=("--sarif", "Write the findings as SARIF 2.1.0 to a file."))
-@options.flag("--explain", help="Say which layouts were recognised, why, and what could not be known.")
-@options.flag("--metrics", help="Print what was measured as well.")
+@options.flag("--explain", help="Show which layouts were recognised, why, and what is unknown.")
+@options.flag("--metrics", help="Print the measurements, too.")
 @click.option(
     "--expect",
     multiple=True,
     metavar="WORDS",
-    help="What was on, and how much there must be: graph,memory,no-shapes,level1,ranks=8,steps=3.",
+    help="Expected options and numbers: graph,memory,no-shapes,level1,ranks=8,steps=3.",
 )
-@click.option("--layout", "layout_name", metavar="ID", help="Judge the directory as this layout (see: schema list).")
-@click.option("--select", multiple=True, metavar="CODES", help="Look at these codes only (A1,C101; beginnings count).")
+@click.option(
+    "--layout",
+    "layout_name",
+    metavar="ID",
+    help="Check the directory as this layout; perfguard schema list shows them.",
+)
+@click.option(
+    "--select", multiple=True, metavar="CODES", help="Check only these codes, or beginnings of codes: A1,C101."
+)
 @click.option(
     "--checks",
     multiple=True,
@@ -44,22 +51,22 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Checks of your own: a .sql file or a folder (default: `checks` in [tool.perfguard]).",
 )
-@click.option("--ignore", multiple=True, metavar="CODES", help="Show findings of these codes, but do not judge them.")
+@click.option("--ignore", multiple=True, metavar="CODES", help="Show findings of these codes without judging them.")
 @click.option(
     "--jobs",
     "-j",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many ranks are looked at at once; else as many as there are CPUs to use and work for.",
+    help="Ranks to check at the same time (default: as many as there are CPUs, and as is faster).",
 )
 @click.option(
     "--engine",
     type=click.Choice(["local", "dask"]),
     default="local",
-    help="Who looks at them: processes of this machine (local), or the workers of a Dask cluster (dask).",
+    help="Where ranks are checked: in processes of this machine, or by the workers of a Dask cluster.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="The scheduler of the Dask cluster, such as tcp://10.0.0.1:8786.")
-@options.quiet("Print verdicts, errors and warnings alone: no notes, no progress bar.")
+@options.quiet("Print only verdicts, errors and warnings: no notes, no progress bar.")
 @options.verbose("Print every finding, instead of ten of each code and file.")
 def command(
     directory: str,
@@ -79,8 +86,8 @@ def command(
 
     DIRECTORY is a path, or the URL of a file system that fsspec knows (s3://..., memory://..., http://...).
 
-    Ranks are looked at in parallel where that pays; what is printed does not depend on it. On a terminal a bar on standard
-    error shows how far it is, where it takes longer than two seconds.
+    Ranks are checked in parallel if that is faster; the output is the same. On a terminal, a progress bar appears on standard
+    error after two seconds.
 
     Exit codes: 0 nothing is wrong, 2 usage, 3 something is wrong, 4 nothing here is known profiler output.
     """

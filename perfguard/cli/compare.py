@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 def command(base: Path, current: Path, time: str | None, ledger: bool) -> None:
     """Compare two recordings (directories) or two report files.
 
-    Tolerances come from [tool.perfguard] of the nearest pyproject.toml. Exit codes: 0 passed, 1 regression, 2 usage,
-    3 one of the two is invalid, 4 nothing could be compared.
+    Tolerances come from [tool.perfguard] of the nearest pyproject.toml.
+
+    Exit codes: 0 passed, 1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
     from perfguard.cli.project import project_settings
     from perfguard.cli.verdicts import verdicts_of

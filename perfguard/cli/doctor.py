@@ -19,6 +19,7 @@ import click
 from perfguard.cli import options
 from perfguard.cli.output import Exit, counted, echo, echo_json, echo_line
 from perfguard.errors import PerfguardError, listed
+from perfguard.version import install_command
 
 if TYPE_CHECKING:
     from perfguard.capture.probe import Probed
@@ -230,7 +231,7 @@ def _settings(settings: Settings, probed: dict[str, Probed]) -> Observation:
     found = f"{settings.root / 'pyproject.toml'}, backend {name or 'not named'}"
     note = todo = ""
     if name in BACKENDS and find_spec(str(name)) is None:
-        todo = f"the settings name backend = {name!r}, and {name} is not installed: pip install 'perfguard[{name}]'"
+        todo = f"the settings name backend = {name!r}, and {name} is not installed: {install_command(str(name))}"
     elif name is None and len(probed) > 1:
         note = f"{' and '.join(probed)} are installed, so every test names its backend in its marker"
     return Observation(subject="project", found=found, note=note, todo=todo)

@@ -14,6 +14,7 @@ import click
 from perfguard.cli import options
 from perfguard.cli.output import Exit, counted, echo, echo_lines, refuse_clash, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.version import UPGRADE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,7 +46,9 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
     """Add reports, or an exported history.
 
     Reports are files of --perfguard-report. A run that the history already has is not added again. Each run is added
-    completely or not at all. Exit codes: 0 the history has all of them, 2 one was not added.
+    completely or not at all.
+
+    Exit codes: 0 the history has all of them, 2 one was not added.
     """
     from perfguard.cli.project import open_project_history
     from perfguard.stores.history.entry import RunFacts, instant
@@ -121,7 +124,7 @@ def _read_runs(path: Path, *, given: RunFacts) -> tuple[Sequence[Entry], Callabl
     if report.is_partial:
         raise StoreError(
             f"{path} was written by perfguard {report.written_by}, a newer one, and not all of it could be kept. "
-            f"Run: pip install --upgrade perfguard, then add it again"
+            f"Run: {UPGRADE}, then add it again"
         )
     digest = digest_of(parsed(path, remedy="Write it again with: pytest --perfguard --perfguard-report FILE"))
     try:
@@ -158,8 +161,8 @@ def _facts(provenance: Provenance) -> RunFacts:
 
 @command.command()
 @options.history
-@click.option("--branch", metavar="NAME", help="Only runs of this branch.")
-@click.option("--last", metavar="N", type=click.IntRange(min=1), default=20, help="How many runs (default: 20).")
+@click.option("--branch", metavar="NAME", help="Show only runs of this branch.")
+@click.option("--last", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="Number of runs.")
 @click.argument("run", required=False)
 @options.verbose(options.WIDE)
 def show(place: str | None, branch: str | None, last: int, run: str | None) -> None:
@@ -246,8 +249,10 @@ def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
 @command.command()
 @options.history
 @click.option("--metric", "metrics", metavar="GLOB", multiple=True, help="Metrics to show, such as 'operator_time[*]'.")
-@click.option("--branch", metavar="NAME", help="Only runs of this branch.")
-@click.option("--since", metavar="DATE|RUN", help="Only runs from a date, a release, a commit or a run's number on.")
+@click.option("--branch", metavar="NAME", help="Show only runs of this branch.")
+@click.option(
+    "--since", metavar="DATE|RUN", help="Show only runs since a date, a release, a commit or the number of a run."
+)
 @options.verbose(options.WIDE)
 @click.argument("workloads", nargs=-1)
 def trend(
@@ -255,7 +260,7 @@ def trend(
 ) -> None:
     """Show since which commit the numbers changed.
 
-    The newest run is also compared with the last release. Without --metric: the metrics of the whole workload (steps,
+    The newest run is also compared with the last release. Without --metric, it shows the metrics of the whole workload (steps,
     time, memory). Exit codes: 0 nothing is worse than in the last release (without a release: than in the first run
     shown), 1 something is worse, 4 there is nothing to show.
     """
@@ -292,7 +297,7 @@ def _notes(runs: Sequence[Run], branch: str | None) -> list[str]:
 @options.history
 @click.option("--keep-runs", metavar="N", type=click.IntRange(min=0), help="Delete all but the newest N runs.")
 @click.option("--before", metavar="DATE", help="Delete runs before this time.")
-@click.option("--branch", metavar="NAME", help="Only runs of this branch; alone: all of them.")
+@click.option("--branch", metavar="NAME", help="Delete only runs of this branch; without another option, all of them.")
 @options.flag("--releases", help="Also delete runs of releases; by default they are kept.")
 @options.yes
 def prune(
@@ -300,7 +305,7 @@ def prune(
 ) -> None:
     """Delete old runs and their measurements.
 
-    Prints how many they are, and asks first.
+    It prints how many there are, and asks first.
     """
     from perfguard.cli.project import open_project_history
     from perfguard.stores.history.entry import instant
@@ -337,7 +342,12 @@ def _range(runs: Sequence[Run]) -> str:
 @command.command()
 @options.history
 @click.option(
-    "--format", "form", type=click.Choice(["csv", "json"]), default="json", help="json can be added to another history."
+    "--format",
+    "form",
+    type=click.Choice(["csv", "json"]),
+    default="json",
+    show_default=True,
+    help="Format of the file.",
 )
 @click.argument("file", required=False, type=options.PATH)
 def export(place: str | None, form: str, file: Path | None) -> None:

@@ -18,6 +18,7 @@ import click
 from perfguard.cli import options
 from perfguard.cli.output import counted, echo, echo_line
 from perfguard.errors import StoreError, UsageError, listed
+from perfguard.version import DISTRIBUTION, REINSTALL, install_command
 
 if TYPE_CHECKING:
     from perfguard.cli.pytest_settings import PytestSettings
@@ -356,16 +357,14 @@ def _jobs(project: Project, ci: str, tests: str, prefix: str) -> Iterator[tuple[
         return
     folder = next((place for place in _WORKFLOWS if place.is_dir()), None)
     if folder is None:
-        raise StoreError(
-            f"perfguard's workflows are missing from {_WORKFLOWS[0]}; run: pip install --force-reinstall perfguard"
-        )
+        raise StoreError(f"perfguard's workflows are missing from {_WORKFLOWS[0]}; run: {REINSTALL}")
     from perfguard.settings import read_settings
 
     text = (folder / "perfguard.yml").read_text(encoding="utf-8")
     text = text.replace("cache-dependency-path: pyproject.toml", f"cache-dependency-path: {prefix}pyproject.toml")
     values = {
         "INSTALL": install,
-        "INSTALL_HISTORY": "pip install 'perfguard[history,html]'",
+        "INSTALL_HISTORY": install_command("history,html"),
         "TESTS": tests,
         "BASELINES": f"{prefix}{read_settings(project.root).baselines.as_posix()}",
     }
@@ -383,7 +382,7 @@ def _install(project: Project, prefix: str) -> str:
         words.append(f"-e {prefix or '.'}")
     if (project.root / "requirements.txt").is_file():
         words.append(f"-r {prefix}requirements.txt")
-    words.append("'perfguard[html]'")
+    words.append(f"'{DISTRIBUTION}[html]'")
     if project.framework is not None:
         version = (package_version(project.framework) or "").partition("+")[0]
         words.append(f"{project.framework}=={version}" if version else project.framework)

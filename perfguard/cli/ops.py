@@ -32,18 +32,19 @@ _SHORTEST_NAME = 16
     "requested",
     multiple=True,
     metavar="NAME",
-    help="Operators to show: MatMul, 'Mat*' (all where none is named).",
+    help="Operators to show: MatMul, or 'Mat*' (default: all).",
 )
 @options.path("--against", "base", metavar="BASE", help="Show what differs from BASE, by operator.")
-@options.flag("--all", "everything", help="With --against: also the operators that do not differ.")
-@options.flag("--json", "as_json", help="Print JSON: one object an operator and rank.")
-@options.verbose("Show whole names, every shape and every column, however narrow the screen.")
+@options.flag("--all", "everything", help="With --against: show operators that do not differ, too.")
+@options.flag("--json", "as_json", help="Print JSON: an object for each operator and rank.")
+@options.verbose("Show whole names, all shapes and all columns, whatever the width of the terminal.")
 def command(directory: Path, requested: tuple[str, ...], base: Path | None, everything: bool, as_json: bool) -> None:
     """Show the operators in a profiler's output.
 
-    Each with its occurrences, total and average time, and shapes. It answers what MindSpore's Profiler.op_analyse
-    answers, for every layout. Of saved graphs (save_graphs) it counts the operators of the final ones. Exit codes: 0
-    (whatever differs), 2 usage (no such operator), 4 no operators could be read here.
+    It shows occurrences, total and average time, and shapes, as MindSpore's Profiler.op_analyse does, for every layout.
+    Of saved graphs (save_graphs) it counts the operators of the final ones.
+
+    Exit codes: 0 operators were shown, whatever differs; 2 usage, or no such operator; 4 there are no operators.
     """
     if everything and base is None:
         raise UsageError(

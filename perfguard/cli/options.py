@@ -24,9 +24,11 @@ _LONGEST_SUMMARY = 1000
 _COLOURS = {"auto": None, "always": True, "never": False}
 
 PATH = click.Path(path_type=Path)
-WIDE = "Show every column, however narrow the screen."
+WIDE = "Show all columns, whatever the width of the terminal."
 
-time = click.option("--time", type=click.Choice(["on", "off"]), help="off: judge exact metrics only.")
+time = click.option(
+    "--time", type=click.Choice(["on", "off"]), help="Whether times are judged; off judges exact metrics only."
+)
 history = click.option(
     "--history",
     "place",
@@ -35,7 +37,9 @@ history = click.option(
     "else perfguard-history.db).",
 )
 yes = click.option("--yes", is_flag=True, help="Delete without asking.")
-ledger = click.option("--ledger", is_flag=True, help="Show where the change of the step's time went, whole.")
+ledger = click.option(
+    "--ledger", is_flag=True, help="Show the complete ledger: which operators the change of the step time comes from."
+)
 pytest_args = click.argument("pytest_args", nargs=-1, type=click.UNPROCESSED)
 
 
@@ -63,14 +67,14 @@ def timeout(help: str, default: float | None = None) -> Callable[[Function], Fun
 
 
 def quiet(
-    help: str = "Print only what is not green, a line each, and the count of what was compared.",
+    help: str = "Print only what is not green, one line each, and the number of comparisons.",
 ) -> Callable[[Function], Function]:
     """Return `-q`, which `output.screen` knows of."""
     return click.option("--quiet", "-q", is_flag=True, expose_value=False, callback=_set_verbosity, help=help)
 
 
 def verbose(
-    help: str = "Print everything: all findings, notes, columns, and where the time went.",
+    help: str = "Print everything: all findings, notes, columns, and the ledger.",
 ) -> Callable[[Function], Function]:
     """Return `-v`, which `output.screen` knows of."""
     return click.option("--verbose", "-v", is_flag=True, expose_value=False, callback=_set_verbosity, help=help)
@@ -120,7 +124,7 @@ def with_colours(command: Command) -> Command:
                 expose_value=False,
                 is_eager=True,
                 callback=_choose_colours,
-                help="auto, always or never; by itself NO_COLOR and FORCE_COLOR say, else whether this is a terminal.",
+                help="Whether to use colours (default: by NO_COLOR and FORCE_COLOR, else on a terminal).",
             )
         )
     return command

@@ -29,13 +29,27 @@ _OWN = (".html", ".htm", ".md")
 
 
 class Exit(IntEnum):
-    """The exit codes."""
+    """A command exits with the code of the gravest outcome; its help says what the code means there."""
 
     PASSED = 0
     REGRESSION = 1
     USAGE = 2
     INVALID = 3
     NOTHING = 4
+
+    @property
+    def meaning(self) -> str:
+        """What it means, in a clause."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Exit.PASSED: "everything that was judged passed",
+    Exit.REGRESSION: "something got worse",
+    Exit.USAGE: "the call, an option or the configuration is wrong, or the command was stopped",
+    Exit.INVALID: "a recording is incomplete or wrong",
+    Exit.NOTHING: "nothing could be judged: no baseline, or no known profiler output",
+}
 
 
 def exit_code(outcomes: list[Outcome]) -> Exit:

@@ -25,19 +25,23 @@ _MOST_TRACE_BYTES = 100 * 1024**2
 @click.command(name="report")
 @click.argument("places", metavar="REPORT.json|DIR...", nargs=-1, required=True, type=options.PATH)
 @options.files(
-    html=("--html", f"The page (default: {_PAGE})."),
-    markdown=("--markdown", "For pull requests and job summaries."),
-    metrics=("--metrics", "OpenMetrics, as GitLab reads it."),
-    json=("--json", "One report of all of them."),
+    html=("--html", f"Write the page (default: {_PAGE})."),
+    markdown=("--markdown", "Write a summary in Markdown, for pull requests and job pages."),
+    metrics=("--metrics", "Write the numbers as OpenMetrics, for GitLab's metrics reports."),
+    json=("--json", "Write one report that joins all of them."),
 )
-@click.option("--history", "place", metavar="FILE|URL", help="Says since when (default: that of `perfguard history`).")
+@click.option(
+    "--history", "place", metavar="FILE|URL", help="Where the history is (default: that of `perfguard history`)."
+)
 def command(places: tuple[Path, ...], place: str | None) -> None:
     """Make one report of several reports and recordings.
 
     Reports are files of --perfguard-report; a recording may be a profiler's directory. A recording is judged against
     its baseline where there is one; tolerances come from [tool.perfguard] of the nearest pyproject.toml. Several
-    reports, of a matrix of jobs, become one. Where there is a history, the page says since which commit a number is
-    what it is. Exit codes: 0 it was written, whatever it says; 2 usage.
+    reports, such as those of a matrix of jobs, become one. With a history, the page shows since which commit a number
+    has its value.
+
+    Exit codes: 0 the report was written, whatever its outcomes; 2 usage.
     """
     from perfguard.cli.trends import with_trends
     from perfguard.cli.verdicts import joined

@@ -25,30 +25,38 @@ _SHOWN_OPERATORS = 10
 
 
 @click.command(name="run", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.option("--backend", metavar="NAME", help="mindspore or torch; without it, whichever trains.")
+@click.option(
+    "--backend", metavar="NAME", help="Framework of the script: mindspore or torch (default: the one that trains)."
+)
 @click.option(
     "--window",
     metavar="START:STOP",
-    help="Profile these steps: the first is 1, STOP is included. Without: the whole run.",
+    help="Profile these steps; the first is 1, STOP is included (default: the whole run).",
 )
-@click.option("--python", type=options.PATH, help="Run on this Python; it needs no perfguard.")
-@click.option("--launcher", metavar="NAME", help="Start ranks with msrun or torchrun.")
-@click.option("--ranks", type=int, default=1, show_default=True, help="How many, on this machine.")
-@click.option("--option", "pairs", multiple=True, metavar="KEY=JSON", help="An option of MindSpore's profiler.")
+@click.option("--python", type=options.PATH, help="The Python that runs the script; it needs no perfguard.")
+@click.option("--launcher", metavar="NAME", help="Start the ranks with msrun or torchrun.")
+@click.option("--ranks", type=int, default=1, show_default=True, help="Number of ranks on this machine.")
+@click.option(
+    "--option",
+    "pairs",
+    multiple=True,
+    metavar="KEY=JSON",
+    help="An option of MindSpore's profiler, such as profile_memory=true.",
+)
 @click.option("--graphs", type=int, metavar="LEVEL", help="Save and judge the graphs MindSpore compiles: 1, 2 or 3.")
-@options.timeout("End the script after so long.")
-@options.path("--output", metavar="DIR", help="Keep the recording here: a fresh place.")
-@click.option("--name", metavar="WORKLOAD", help="The baseline's name; by itself the script and its arguments.")
+@options.timeout("Stop the script after this time.")
+@options.path("--output", metavar="DIR", help="Keep the recording in this new or empty directory.")
+@click.option("--name", metavar="WORKLOAD", help="Name of the baseline (default: the script and its arguments).")
 @options.baselines()
 @options.flag("--update", help="Write the baseline instead of judging against it.")
 @click.option(
     "--reason",
     metavar="TEXT",
-    help="Why it changes; kept in the baseline, and needed for what is slower, or takes more.",
+    help="Why the baseline changes; stored in it. Needed if something got slower, or uses more.",
 )
 @options.files(json=("--report", "Write everything to a JSON file."))
 @options.time
-@options.quiet("Print the verdict, and what is not green, alone.")
+@options.quiet("Print only the verdict and what is not green.")
 @options.verbose("Print every finding and every operator.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def command(
@@ -66,9 +74,10 @@ def command(
 ) -> None:
     """Run a script under its framework's profiler, and judge it.
 
-    The recording is compared with its baseline. The command's output is its own. Exit codes: the command's own where
-    it fails, else 0 passed, 1 regression, 2 usage, 3 the recording is not whole, 4 there is no baseline to compare
-    with.
+    The recording is compared with its baseline. The command's output is not changed.
+
+    Exit codes: that of the command if it fails; else 0 passed, 1 regression, 2 usage, 3 the recording is incomplete or
+    wrong, 4 there is no baseline to compare with.
     """
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script

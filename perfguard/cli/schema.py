@@ -14,17 +14,17 @@ from perfguard.errors import UsageError, nearest
 
 @click.group(name="schema", cls=options.CommandGroup)
 def command() -> None:
-    """Show the layouts, files and columns perfguard knows."""
+    """Show the layouts, files and columns that perfguard knows."""
 
 
 @command.command(name="list")
 @click.argument("layout_name", metavar="[LAYOUT]", required=False)
 @options.flag("--columns", "with_columns", help="Show the columns of every file with their units.")
-@options.flag("--markdown", "as_markdown", help="Print the whole catalogue as a page.")
+@options.flag("--markdown", "as_markdown", help="Print all layouts, files and columns as a page in Markdown.")
 def list_(layout_name: str | None, with_columns: bool, as_markdown: bool) -> None:
     """List the files of all layouts, or of LAYOUT.
 
-    Each with its place and layout, when it must be there, and what it holds.
+    It shows the path and layout of each, when it must be there, and what it holds.
     """
     from tabulate import tabulate
 
@@ -87,9 +87,9 @@ def show(name: str, as_json: bool) -> None:
 @click.command(name="codes")
 @click.argument("names", nargs=-1, metavar="[CODE ...]")
 def codes(names: tuple[str, ...]) -> None:
-    """List the finding codes: headline, cause, fix.
+    """List the finding codes: headline, severity, cause and fix.
 
-    With CODE (or a beginning, such as C1) only those. Codes of the project's own checks come last.
+    With CODE (or its beginning, such as C1), list only those. Codes of the project's own checks come last.
     """
     from perfguard.findings import Code, advice
     from perfguard.settings import project_checks
@@ -103,7 +103,9 @@ def codes(names: tuple[str, ...]) -> None:
     for code in known:
         if not beginnings or code.name.startswith(beginnings):
             echo_plain(f"{code.name} {code.value}")
-            echo_plain(f"     cause: {advice(code).cause}")
-            echo_plain(f"     fix:   {advice(code).fix}")
+            found = advice(code)
+            echo_plain(f"     severity: {' or '.join(one.value for one in found.severity)}")
+            echo_plain(f"     cause: {found.cause}")
+            echo_plain(f"     fix:   {found.fix}")
             if code in own:
                 echo_plain(f"     check: {own[code]}")

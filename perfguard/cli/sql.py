@@ -39,7 +39,7 @@ _ROOM_BYTES = 256 * 1024**2
     "--format",
     "form",
     type=click.Choice(_FORMATS),
-    help="How rows are written (default: the file's ending, else table).",
+    help="Format of the rows (default: by the ending of --output, else table).",
 )
 @options.path("--output", "-o", metavar="FILE", help="Write the rows to a file.")
 @click.option(
@@ -49,9 +49,9 @@ _ROOM_BYTES = 256 * 1024**2
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give a query up after so long.",
+    help="Stop the query after this time.",
 )
-@options.verbose("Show whole texts, however narrow the screen.")
+@options.verbose("Show whole texts, whatever the width of the terminal.")
 def command(
     directory: str,
     query: str | None,
@@ -61,12 +61,13 @@ def command(
     output: Path | None,
     timeout_s: float,
 ) -> None:
-    """Ask a profiler's output in SQL.
+    """Query a profiler's output in SQL.
 
-    Every file goes into the tables that perfguard's own checks are asked of (list them with --tables): all ranks and cycles
-    together, told apart by the column `cycle`; `cycles` says of which rank each is. QUERY is one query that reads, in DuckDB's
-    SQL; - reads it from standard input. Nothing outside of the tables can be reached, and a large result is written row by row.
-    Exit codes: 0, 2 usage (a query that cannot be answered), 4 nothing here is known profiler output.
+    The tables hold all files of all ranks and cycles; --tables lists them. The column `cycle` distinguishes ranks and cycles,
+    and the table `cycles` has the rank of each. QUERY is one query that reads, in DuckDB's SQL; - reads it from standard input.
+    A query can reach nothing but the tables. A large result is written row by row.
+
+    Exit codes: 0 answered, 2 usage, or a query that fails, 4 nothing here is known profiler output.
     """
     from perfguard.cli.bar import Bar
     from perfguard.contract.open_tables import open_tables

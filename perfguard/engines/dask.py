@@ -13,7 +13,7 @@ from typing import Any
 
 from perfguard.engines import Engine
 from perfguard.errors import UsageError
-from perfguard.version import __version__
+from perfguard.version import __version__, install_command, same_version
 
 #: Longest wait for the answer of a scheduler, in seconds.
 _ANSWER_S = 5
@@ -33,7 +33,7 @@ def opened(jobs: int | None, scheduler: str | None) -> DaskEngine:
     except ImportError as error:
         raise UsageError(
             f"--engine dask needs the package distributed, which cannot be imported ({error}). "
-            "Run: pip install 'perfguard[dask]'"
+            f"Run: {install_command('dask')}"
         ) from error
     address = scheduler or dask.config.get("scheduler-address", None)
     if not address:
@@ -111,7 +111,7 @@ class DaskEngine(Engine):
                     found = "cannot be imported" if isinstance(there, BaseException) else f"is {there}"
                     raise UsageError(
                         f"{name} is {version} here, but on the worker {worker} it {found}. Install it there: "
-                        f"pip install {name}=={version}"
+                        f"{same_version(version) if name == 'perfguard' else f'pip install {name}=={version}'}"
                     )
 
     def run_everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:

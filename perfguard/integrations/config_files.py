@@ -17,6 +17,7 @@ from typing import Any
 
 from perfguard.configuration import one_line, shown
 from perfguard.errors import UsageError
+from perfguard.version import install_command
 
 #: A configuration is a page long; a larger file is something else.
 LARGEST_BYTES = 1 << 20
@@ -101,7 +102,7 @@ def read_yaml(text: str, name: str) -> Any:
         yaml = import_module("yaml")
     except ImportError as error:
         raise UsageError(
-            f"{name} is YAML, and PyYAML is not installed. Run: pip install 'perfguard[mindformers]'"
+            f"{name} is YAML, and PyYAML is not installed. Run: {install_command('mindformers')}"
         ) from error
     try:
         return yaml.load(text, Loader=_loader(yaml))

@@ -29,11 +29,24 @@ class Outcome(Enum):
     """The result of a verdict. PASSED and CHANGED are green."""
 
     PASSED = "PASSED"
-    #: Other operators or shapes than the baseline's, without evidence that anything got worse.
     CHANGED = "CHANGED"
     FAILED = "FAILED"
     INVALID = "INVALID"
     INCONCLUSIVE = "INCONCLUSIVE"
+
+    @property
+    def meaning(self) -> str:
+        """What it means, in a sentence."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Outcome.PASSED: "The recording is complete and was compared, and nothing got worse.",
+    Outcome.CHANGED: "It has other operators or shapes than the baseline, and nothing shows that the step got worse.",
+    Outcome.FAILED: "Something got worse.",
+    Outcome.INVALID: "The recording is incomplete or wrong, or breaks a check of your own; nothing was compared.",
+    Outcome.INCONCLUSIVE: "Nothing could be compared: no baseline, another fingerprint, or a busy machine.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,8 @@ class Better(Enum):
 class Metric:
     """A metric. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
 
-    With an infinite `relative` it never fails, it only warns.
+    `subject` is what a measurement is about, such as an operator; empty for a number of the whole workload, or of a rank. With
+    an infinite `relative` it never fails, it only warns.
 
     A metric that is not `gated` is shown and ranked, and judged only if the settings name it; the same holds on the backends
     of `shown_on`. A metric that is measured `by_run` has one sample a process. `causes` names causes of a worse value.
@@ -59,6 +60,7 @@ class Metric:
     kind: Kind
     better: Better
     meaning: str
+    subject: str = ""
     relative: float = 0.0
     absolute: float = 0.0
     warn_relative: float | None = None

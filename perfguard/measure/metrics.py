@@ -29,14 +29,14 @@ _same = partial(_metric, Kind.EXACT, Better.EQUAL)
 _timed = partial(_metric, Kind.TIMED, Better.LOWER)
 
 
-def _shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER) -> Metric:
+def _shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER, *, subject: str = "") -> Metric:
     """Return a timed metric that is shown and ranked, and judged only if a setting names it."""
     fail, warn = _FAIL_BEYOND, _WARN_BEYOND
     if better is Better.HIGHER:
         # The same factors downwards, half and 1/1.3: a number cannot lose more than all of itself.
         fail, warn = fail / (1 + fail), warn / (1 + warn)
     limits = {"relative": fail, "warn_relative": warn}
-    return _metric(Kind.TIMED, better, name, unit, meaning, gated=False, **limits)
+    return _metric(Kind.TIMED, better, name, unit, meaning, gated=False, subject=subject, **limits)
 
 
 def _warned(name: str, unit: str, meaning: str, **others: Any) -> Metric:
@@ -52,41 +52,56 @@ _ALL = (
     # Operators, memory and steps of the profile.
     _more("steps", "steps", "Steps the profiler recorded."),
     _same("operator_set", "names", "Which operators ran at all."),
-    _same("operator_calls", "calls/step", "How often an operator runs in a step."),
+    _same("operator_calls", "calls/step", "How often an operator runs in a step.", subject="operator"),
     _same(
         "operator_shapes",
         "calls/step by shape",
         "With which input shapes (and types, where recorded) an operator runs in a step.",
+        subject="operator",
     ),
     _same(
         "operator_position",
         "place",
         "How many other operators began before an operator's first call in a step.",
         gated=False,
+        subject="operator",
     ),
     _shown(
         "operator_time",
         "us/step",
         "Time of an operator in a step, without the operators inside it; the minimum of the steps.",
+        subject="operator",
     ),
     _shown(
-        "operator_share", "fraction", "Share of an operator in the time of all operators of the window.", Better.EQUAL
+        "operator_share",
+        "fraction",
+        "Share of an operator in the time of all operators of the window.",
+        Better.EQUAL,
+        subject="operator",
     ),
     _less(
         "peak_memory_bytes",
         "bytes",
         "How far allocated memory rises above its lowest point inside a step; the largest of the steps but the first.",
+        subject="device",
     ),
-    _less("memory_allocations", "allocations/step", "How many allocations a step makes; the median of the steps."),
+    _less(
+        "memory_allocations",
+        "allocations/step",
+        "How many allocations a step makes; the median of the steps.",
+        subject="device",
+    ),
     _less(
         "memory_allocated_bytes",
         "bytes/step",
         "How many bytes a step allocates, released again or not; the median of the steps.",
+        subject="device",
     ),
     _less(
         "memory_growth_bytes",
         "bytes/step",
         "How many bytes a step leaves allocated: above 0 it leaks; the median of the steps.",
+        subject="device",
     ),
     _shown("profiled_step_time", "us", "Wall time of a profiled step; the minimum of the steps."),
     _shown(
@@ -95,6 +110,7 @@ _ALL = (
         "Parts of the fastest profiled step: in which no operator ran (idle), in which only collectives ran "
         "(communication), and by how much the others ran beside each other (overlap).",
         Better.EQUAL,
+        subject="part (idle, overlap, communication)",
     ),
     # Steps that perfguard drove itself.
     _warned("step_time", "us", "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps."),
@@ -114,36 +130,86 @@ _ALL = (
         relative=thresholds.STALL_TOLERANCE,
         absolute=thresholds.PAUSE_US,
     ),
-    _shown("slowest_rank", "ratio", "Time of the slowest rank's profiled steps over that of the fastest's."),
+    _shown(
+        "slowest_rank", "ratio", "Time of the slowest rank's profiled steps over that of the fastest's.", subject="rank"
+    ),
     _shown("profiler_overhead", "ratio", "Profiled step time divided by unprofiled step time, minimum by minimum."),
     # Communication between ranks.
-    _less("communication_calls", "calls/step", "How often a collective or a send ran in a step."),
-    _shown("communication_time", "us/step", "Time of a kind of collective in a step, from its start to its end."),
-    _shown("communication_wait", "us/step", "How much of it a rank waited for the others."),
-    _less("communication_size", "MB/step", "How much went over a kind of link (HCCS, RDMA, PCIE, SDMA) in a step."),
-    _shown("communication_bandwidth", "GB/s", "Size over time of a kind of link.", Better.HIGHER),
-    _shown(
-        "step_part_time", "us", "Parts of a step on the device: computing, communication, overlapped, free, bubble, ..."
+    _less(
+        "communication_calls",
+        "calls/step",
+        "How often a collective or a send ran in a step.",
+        subject="kind of collective",
     ),
-    _shown("rank_spread", "ratio", "Slowest rank over fastest rank: of operators, computing and communication."),
-    _shown("collective_wait", "us/step", "How long a rank waited for the last one to come to a collective."),
-    _shown("collective_transfer", "us/step", "How long a collective took once all ranks had come."),
+    _shown(
+        "communication_time",
+        "us/step",
+        "Time of a kind of collective in a step, from its start to its end.",
+        subject="kind of collective",
+    ),
+    _shown(
+        "communication_wait", "us/step", "How much of it a rank waited for the others.", subject="kind of collective"
+    ),
+    _less(
+        "communication_size",
+        "MB/step",
+        "How much went over a kind of link (HCCS, RDMA, PCIE, SDMA) in a step.",
+        subject="kind of link",
+    ),
+    _shown(
+        "communication_bandwidth", "GB/s", "Size over time of a kind of link.", Better.HIGHER, subject="kind of link"
+    ),
+    _shown(
+        "step_part_time",
+        "us",
+        "Parts of a step on the device: computing, communication, overlapped, free, bubble, ...",
+        subject="part of the step",
+    ),
+    _shown(
+        "rank_spread",
+        "ratio",
+        "Slowest rank over fastest rank: of operators, computing and communication.",
+        subject="operators, computing or communication",
+    ),
+    _shown(
+        "collective_wait",
+        "us/step",
+        "How long a rank waited for the last one to come to a collective.",
+        subject="rank and kind of collective",
+    ),
+    _shown(
+        "collective_transfer",
+        "us/step",
+        "How long a collective took once all ranks had come.",
+        subject="kind of collective",
+    ),
     # The device and its runtime.
     _shown(
         "device_utilisation",
         "fraction",
         "How busy a unit of the device was (cube, vector, memory transfer), weighted by the kernels' durations.",
         Better.HIGHER,
+        subject="unit of the device",
     ),
     _less(
         "device_calls",
         "calls/step",
         "How often a step launches work on a device (a graph is one launch), copies to, from or on it, and makes the "
         "host wait for it; the median of the steps.",
+        subject="launches, copies or synchronisations",
     ),
-    _shown("flops", "MFLOP or GFLOP/s", "Floating-point operations of the window, and per second.", Better.EQUAL),
     _shown(
-        "api_time", "us/step", "Time the host spent in a call of the runtime (Launch, aclrtSynchronizeStream, ...)."
+        "flops",
+        "MFLOP or GFLOP/s",
+        "Floating-point operations of the window, and per second.",
+        Better.EQUAL,
+        subject="key of the file",
+    ),
+    _shown(
+        "api_time",
+        "us/step",
+        "Time the host spent in a call of the runtime (Launch, aclrtSynchronizeStream, ...).",
+        subject="call",
     ),
     # Graphs that a compiler saved.
     _same("graph_passes", "names", "Which passes of the compiler saved a graph at level 1 (at every level the same)."),
@@ -156,21 +222,30 @@ _ALL = (
         "graph_compilations",
         "compilations",
         "How often a function or a net was compiled: once for each set of shapes, types and settings.",
+        subject="function or net",
     ),
     _less(
         "graphs_built",
         "graphs",
         "How many graphs were built for the device: one a compilation, and one more for each branch or loop.",
     ),
-    _same("graph_operators", "operators", "How often an operator occurs in all final graphs together."),
+    _same(
+        "graph_operators", "operators", "How often an operator occurs in all final graphs together.", subject="operator"
+    ),
     # The data pipeline.
     _shown(
         "pipeline_queue_usage",
         "fraction",
         "How full an operator's output queue was on average; near 0 it cannot keep up.",
         Better.HIGHER,
+        subject="operator of the pipeline",
     ),
-    _shown("pipeline_batch_time", "us", "Time to get one batch: from asking the pipeline to having it."),
+    _shown(
+        "pipeline_batch_time",
+        "us",
+        "Time to get one batch: from asking the pipeline to having it.",
+        subject="pipeline, push or batch",
+    ),
     # Summary files.
     _metric(
         Kind.TIMED,
@@ -184,13 +259,15 @@ _ALL = (
         relative=1e-4,
         absolute=1e-6,
         warn_relative=1e-6,
+        subject="tag@step",
     ),
     _less(
         "summary_not_finite",
         "steps",
         "In how many collected steps a scalar of a summary file is NaN or infinite.",
+        subject="tag",
     ),
-    _more("summary_steps", "steps", "In how many steps a value was collected into a summary file."),
+    _more("summary_steps", "steps", "In how many steps a value was collected into a summary file.", subject="tag"),
     _same("summary_tags", "names", "Which values a summary file has at all, and of what kind they are."),
     # Controlled processes.
     _timed(

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfguard.version import install_command
+
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator
@@ -18,38 +20,41 @@ if TYPE_CHECKING:
 
 _SWITCHES = {
     "--perfguard": "Measure, profile and judge tests that use perfguard.",
-    "--perfguard-update": "Like --perfguard, but write baselines: create missing ones, rewrite what changed beyond noise.",
-    "--perfguard-update-new-only": "Like --perfguard, and create baselines that are missing; existing ones are judged.",
+    "--perfguard-update": "Like --perfguard, and write baselines: create missing ones, rewrite what changed beyond noise.",
+    "--perfguard-update-new-only": "Like --perfguard, and create missing baselines; existing ones are judged.",
     "--perfguard-ratchet": (
-        "Like --perfguard, and write into existing baselines what got better beyond its tolerance; never anything worse."
+        "Like --perfguard, and store in existing baselines what got better beyond its tolerance; never anything worse."
     ),
 }
 #: Options with a value, each None without it.
 _VALUES: dict[str, dict[str, Any]] = {
     "--perfguard-time": {
         "choices": ("on", "off"),
-        "help": "off: judge exact metrics only, and skip the timed steps. Needed under pytest-xdist.",
+        "help": "Whether times are judged; off also skips the timed steps, and is needed under pytest-xdist.",
     },
     "--perfguard-runs": {
         "metavar": "N",
         "type": int,
-        "help": "How many processes of their own a baseline's times are measured in (default: 5; 0: none).",
+        "help": "Number of processes that measure a baseline's times (default: 5; 0: none).",
     },
     "--perfguard-reason": {
         "metavar": "TEXT",
-        "help": "Why baselines change; kept in every file that is written. Without it an update refuses what is slower, "
-        "takes more memory or more calls.",
+        "help": "Why baselines change; stored in them. Without it an update refuses what is slower, or uses more memory "
+        "or more calls.",
     },
-    "--perfguard-recordings": {"metavar": "DIR", "help": "Keep the recordings here (default: pytest's own tmp)."},
-    "--perfguard-baselines": {"metavar": "DIR", "help": "Where the baselines are (default: baselines)."},
+    "--perfguard-recordings": {
+        "metavar": "DIR",
+        "help": "Keep the recordings in this directory (default: pytest's temporary directory).",
+    },
+    "--perfguard-baselines": {"metavar": "DIR", "help": "Directory of the baselines (default: baselines)."},
 }
 #: Options that name a file to write: what they put before it makes FORMAT:FILE of it, and their help.
 _FILES = {
     "--perfguard-out": ("", "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."),
     "--perfguard-report": ("json:", "Write everything measured and judged to a JSON file."),
-    "--perfguard-html": ("html:", "Write a page that holds everything (pip install 'perfguard[html]')."),
+    "--perfguard-html": ("html:", f"Write the page with everything; it needs: {install_command('html')}."),
     "--perfguard-markdown": ("markdown:", "Write a summary in Markdown, for a pull request or a job's page."),
-    "--perfguard-metrics": ("metrics:", "Write the numbers as OpenMetrics, as GitLab's metrics reports are."),
+    "--perfguard-metrics": ("metrics:", "Write the numbers as OpenMetrics, for GitLab's metrics reports."),
 }
 
 
@@ -80,7 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and start the gate if an option requests it."""
     config.addinivalue_line(
         "markers",
-        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, isolated=): how perfguard measures a test.",
+        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, changed=, isolated=): "
+        "how perfguard measures and judges a test.",
     )
     if _is_requested(config.option):
         from perfguard.plugin.session import start

@@ -20,6 +20,7 @@ from perfguard.extensions import Registry
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.recording import Provenance
+from perfguard.version import install_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def require_page() -> None:
     """Raise `UsageError` if plotly or Jinja2, which make the page, are not installed."""
     if find_spec("plotly") is None or find_spec("jinja2") is None:
         raise UsageError(
-            "the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard[html]'"
+            f"the page is made with plotly and Jinja2, which are not installed; run: {install_command('html')}"
         )
 
 

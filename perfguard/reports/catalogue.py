@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from operator import getitem
@@ -13,6 +14,7 @@ from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names
 from perfguard.reports.names import cut
+from perfguard.reports.prose import code, prose, sentence, table
 
 #: How deep the keys of a JSON document are listed.
 _DEPTH = 4
@@ -79,6 +81,10 @@ def _target(part: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(reference := part.get("$ref"), str) and reference.startswith("#/"):
         found: Any = reduce(getitem, reference[2:].split("/"), root)
         return {**found, **{key: value for key, value in part.items() if key != "$ref"}}
+    others = [one for one in part.get("anyOf", ()) if one != {"type": "null"}]
+    if len(others) == 1 and "properties" in others[0]:
+        # An object, or null.
+        return {**others[0], "type": ["object", "null"], **{key: part[key] for key in part if key != "anyOf"}}
     return part
 
 
@@ -86,7 +92,7 @@ def _type(part: Mapping[str, Any]) -> str:
     if "const" in part:
         return f"always {part['const']!r}"
     if "enum" in part:
-        return "one of " + ", ".join(map(str, part["enum"]))
+        return "one of " + ", ".join("null" if one is None else str(one) for one in part["enum"])
     kind = part.get("type", "any")
     text = kind if isinstance(kind, str) else " or ".join(kind)
     return "number or N/A" if part.get("pattern") == "^N/A$" else text
@@ -118,50 +124,74 @@ def own_schemas() -> list[str]:
 def markdown() -> str:
     """Return the whole catalogue as a page."""
     parts = [
-        "# What perfguard knows of the profilers' output\n",
-        "This page is written by `perfguard schema list --markdown > schemas/CATALOGUE.md`; a test fails when it is stale. "
-        "The layouts are the files in `layouts/`, the columns those in `artifacts/`.\n",
-        "A file is required *when* its conditions are known to hold. They come from the files themselves, or from "
-        "`perfguard check DIR --expect graph,memory,no-shapes,ranks=8`:\n",
-        _table(("condition", "on means"), CONDITIONS.items()),
+        "# Layouts, files and columns\n",
+        "A *layout* is one dialect of profiler output: which files there are, when each must be there, and the schema of each. "
+        "`perfguard check` recognises layouts by their files, and validates every file with its schema. A file is required "
+        "*when* all its conditions are known to hold. Conditions come from the files themselves, or from "
+        "`perfguard check DIR --expect graph,memory,no-shapes,ranks=8`.\n",
+        "`perfguard schema list --markdown` prints this page, with the layouts of other installed distributions.\n",
+        "## All layouts\n",
+        table(
+            ("layout", "what wrote it"),
+            ((f"[{one.id}](#layout-{slug(one.id)})", prose(one.title)) for one in layouts()),
+        ),
+        "\n## Conditions\n",
+        table(("condition", "on means"), ((code(name), prose(text)) for name, text in CONDITIONS.items())),
     ]
     for layout in layouts():
         parts += _layout_page(layout)
     parts.append("\n## Columns\n")
+    parts.append(
+        "Each schema is a file in `schemas/artifacts`; `perfguard schema show NAME` prints it. Versions of a file have a "
+        "schema each, and the first that fits counts. [Tables](tables.md) lists the same columns in SQL."
+    )
     for name in dict.fromkeys(n for layout in layouts() for slot in layout.slots for n in slot.schemas):
         found = schema(name)
-        parts.append(f"\n### {name}\n\n{found['title']}. Source: {found.get('$comment', '-')}\n")
-        rows = list(columns(name))
-        if rows:
-            parts.append(_table(("column", "type", "unit", "required", "meaning"), rows))
+        parts.append(f"\n(schema-{slug(name)})=\n### {name}\n")
+        parts.append(f"{sentence(found['title'])} Source: {prose(found.get('$comment', '-'))}\n")
+        if rows := list(columns(name)):
+            parts.append(column_table(rows))
     return "\n".join(parts)
 
 
+def column_table(rows: Iterable[tuple[str, str, str, str, str]], title: str = "column") -> str:
+    """Return a table of what `columns` yields."""
+    cells = (
+        (code(name), prose(kind) + ("" if needed else ", optional"), prose(unit), prose(text))
+        for name, kind, unit, needed, text in rows
+    )
+    return table((title, "type", "unit", "meaning"), cells)
+
+
+def slug(name: str) -> str:
+    """Return a name as part of an anchor: lower case, hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
 def _layout_page(layout: Layout) -> Iterator[str]:
-    yield f"\n## {layout.id}\n"
+    yield f"\n(layout-{slug(layout.id)})=\n## {layout.id}\n"
     kinds = {"directory": "a directory", "file": "a file", "parent": "a directory of cycles of other layouts"}
     ranks = " It may hold files of many ranks, told apart by `{rank}`." if layout.ranks == "suffix" else ""
-    yield f"{layout.title}. One cycle is {kinds[layout.cycle]}.{ranks} Source: {layout.source}\n"
+    yield f"{sentence(layout.title)} One cycle is {kinds[layout.cycle]}.{ranks} Source: {prose(layout.source)}\n"
     ways = []
     for way in layout.recognise:
-        parts = [f"its name matches `{way.name}`"] if way.name else []
-        parts += [f"its path matches `{way.path}`"] if way.path else []
-        parts += ["it holds " + " or ".join(f"`{glob}`" for glob in way.contains)] if way.contains else []
-        parts += [f"`{glob}` says `{text}`" for glob, text in way.texts.items()]
-        parts += ["it has no " + ", no ".join(f"`{glob}`" for glob in way.lacks)] if way.lacks else []
+        parts = [f"its name matches {code(way.name)}"] if way.name else []
+        parts += [f"its path matches {code(way.path)}"] if way.path else []
+        parts += ["it holds " + " or ".join(map(code, way.contains))] if way.contains else []
+        parts += [f"{code(glob)} says {code(text)}" for glob, text in way.texts.items()]
+        parts += ["it has no " + ", no ".join(map(code, way.lacks))] if way.lacks else []
         ways.append(" and ".join(parts))
     yield "Recognised when " + "; or when ".join(ways) + ".\n"
     if layout.slots:
-        rows = [
-            (f"`{slot.path}`", condition(slot), ", ".join(slot.schemas) or slot.format, meaning(slot))
-            for slot in layout.slots
-        ]
-        yield _table(("file", "required", "schema", "what it holds"), rows)
-
-
-def _table(headers: tuple[str, ...], rows: Any) -> str:
-    lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
-    for row in rows:
-        cells = (str(cell).replace("|", "\\|").replace("\n", " ") for cell in row)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        yield table(
+            ("file", "required", "schema", "what it holds"),
+            (
+                (
+                    code(slot.path),
+                    condition(slot),
+                    ", ".join(f"[{name}](#schema-{slug(name)})" for name in slot.schemas) or slot.format,
+                    prose(meaning(slot)),
+                )
+                for slot in layout.slots
+            ),
+        )

@@ -38,7 +38,7 @@ def _gauge(name: str, meaning: str, samples: Iterable[str]) -> list[str]:
 
 
 #: The step time that every report shows.
-_STEP = {
+STEP = {
     "step_ms": "How long a step takes now, in ms.",
     "step_baseline_ms": "How long a step of the baseline takes at the speed that the machine has now, in ms.",
     "step_change_percent": "By how much the step changed, in %.",
@@ -47,7 +47,7 @@ _STEP = {
 
 def _step_times(report: RunReport) -> Iterable[str]:
     found = [(verdict, step) for verdict in report.verdicts if (step := step_time_of(verdict)) is not None]
-    for name, meaning in _STEP.items():
+    for name, meaning in STEP.items():
         samples = [
             f"{_PREFIX}{name}{_labels(workload=verdict.workload, origin=verdict.origin)} {value}"
             for verdict, step in found

@@ -20,7 +20,11 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def report_sarif(report: RunReport) -> str:
-    """Return one SARIF log: a run for each verdict, a rule for every code, and for those of the user's own that were found."""
+    """Return one SARIF log: a run for each verdict, a rule for every code, and for those of the user's own that were found.
+
+    The `level` of a result is the severity of the finding. Its location is the file, relative to the recording, with the line;
+    the path inside the file is a logical location. The rank and the name of the check are properties.
+    """
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(verdict) for verdict in report.verdicts]}
     return json.dumps(log, indent=2) + "\n"
 

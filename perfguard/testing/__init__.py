@@ -5,14 +5,16 @@ derived from it: two files that state the same fact agree to the last digit.
 
     from perfguard.testing import generate
 
+
     def test_my_reader(tmp_path):
         generate("pt-npu", ranks=2, steps=3, conditions={"level2": True}).write(tmp_path)
         assert len(my_reader(tmp_path)) == 2
 
-With hypothesis (`pip install perfguard[testing]`), any directory of a layout, in any size and under any condition:
+With hypothesis (`pip install 'perfguard-ml[testing]'`), any directory of a layout, in any size and under any condition:
 
     from hypothesis import given
     from perfguard.testing import directories
+
 
     @given(directories("ms-2.5+"))
     def test_my_reader_accepts_any_directory(tree):
@@ -40,6 +42,7 @@ from perfguard.testing.generation import (
     known_layout,
     variants_of,
 )
+from perfguard.version import install_command
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -65,7 +68,7 @@ def directories(
     try:
         from hypothesis import strategies as st
     except ModuleNotFoundError as missing:
-        raise UsageError("Strategies need hypothesis; run: pip install perfguard[testing]") from missing
+        raise UsageError(f"Strategies need hypothesis; run: {install_command('testing')}") from missing
     if layout is not None:
         conditions_of(layout, variant or "")
     names = [

@@ -111,5 +111,5 @@ def test_a_damaged_layout_is_one_sentence_and_a_command(tmp_path, monkeypatch, t
     (tmp_path / "layouts").mkdir()
     (tmp_path / "layouts" / "ms-2.0.json").write_text(text)
     monkeypatch.setattr("perfguard.artifacts.layout.schemas_directory", lambda: tmp_path)
-    with pytest.raises(StoreError, match=r"ms-2.0.json is damaged: .* Run: pip install --force-reinstall perfguard"):
+    with pytest.raises(StoreError, match=r"ms-2.0.json is damaged: .* Run: pip install --force-reinstall perfguard-ml"):
         layouts.__wrapped__()

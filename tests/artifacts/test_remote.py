@@ -23,7 +23,7 @@ from perfguard.testing import generate
 from tests.cli import run
 from tests.conftest import RECORDINGS
 
-fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard[remote]")
+fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard-ml[remote]")
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_fsspec_is_named_where_it_is_missing():
     with mock.patch.dict(sys.modules, {"fsspec": None, "fsspec.core": None, "fsspec.registry": None}):
         found = run("check", "s3://bucket/run")
     assert found.exit_code == 2
-    assert "Run: pip install 'perfguard[remote]'" in found.stderr
+    assert "Run: pip install 'perfguard-ml[remote]'" in found.stderr
 
 
 @pytest.mark.parametrize(

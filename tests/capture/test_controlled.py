@@ -17,7 +17,7 @@ from perfguard.errors import CaptureError
 from perfguard.measure import measure_runs
 from perfguard.timing import Timing, read_timing, write_timing
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 
 
 @pytest.fixture

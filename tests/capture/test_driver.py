@@ -18,7 +18,7 @@ from perfguard.findings import Severity
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 pytestmark = pytest.mark.slow
 
 WINDOW = StepWindow(skip_first=2, wait=1, warmup=1, active=2, repeat=2)
@@ -194,7 +194,9 @@ def test_threads_are_set_for_the_capture_and_put_back(tmp_path):
 
 @pytest.mark.exhaustive
 def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
-    mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+    mindspore = pytest.importorskip(
+        "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"
+    )
     from tests.models.mindspore_nets import on_cpu, transformer_step
 
     mode = mindspore.get_context("mode")
@@ -220,7 +222,9 @@ def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
 
 
 def test_a_failing_mindspore_step_harms_nobody(tmp_path):
-    mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+    mindspore = pytest.importorskip(
+        "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"
+    )
     import numpy as np
 
     from tests.models.mindspore_nets import on_cpu
@@ -264,7 +268,7 @@ def test_an_unknown_backend_is_one_sentence(name, sentence):
 def test_every_backend_keeps_the_protocol():
     methods = {"prepare", "restore", "target", "synchronize", "start", "advance", "stop", "conditions", "name"}
     for name in BACKENDS:
-        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard[models]'")
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")
         assert methods <= set(dir(backend(name)))
 
 

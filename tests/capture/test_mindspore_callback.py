@@ -17,7 +17,7 @@ from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
 from tests.programs import run_program
 
-mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
 pytestmark = pytest.mark.slow
 
 from perfguard.capture.mindspore_backend import MindSporeBackend  # noqa: E402

@@ -26,7 +26,9 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def run(launcher: str, directory: Path, window: str | None = "3:5") -> ScriptRun:
-    pytest.importorskip({"msrun": "mindspore", "torchrun": "torch"}[launcher], reason="pip install 'perfguard[models]'")
+    pytest.importorskip(
+        {"msrun": "mindspore", "torchrun": "torch"}[launcher], reason="pip install 'perfguard-ml[models]'"
+    )
     name = {"msrun": "ms_ranks.py", "torchrun": "torch_ranks.py"}[launcher]
     script = Script(
         command=(sys.executable, str(SCRIPTS / name)),
@@ -172,7 +174,7 @@ def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(odd):
 
 @pytest.mark.exhaustive
 def test_ranks_that_the_script_starts_itself_are_told_apart(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="pip install 'perfguard[models]'")
+    pytest.importorskip("torch", reason="pip install 'perfguard-ml[models]'")
     monkeypatch.setenv("STORE", str(tmp_path / "store"))
     command = (sys.executable, str(SCRIPTS / "run_loops.py"), "ranks")
     script = Script(command=command, window=StepWindow.from_text("3:5"), timeout_s=120)

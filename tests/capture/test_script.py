@@ -23,7 +23,7 @@ from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
 from tests.programs import wait_until
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 pytestmark = pytest.mark.slow
 exhaustive = pytest.mark.exhaustive
 
@@ -35,7 +35,7 @@ TORCH, SEED, LOOP, LOOPS = (
 
 @pytest.fixture
 def mindspore():
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
 
 
 def run(tmp_path: Path, *command: str, window: str | None = None, place: str = "out", **how) -> ScriptRun:

@@ -16,9 +16,11 @@ from types import SimpleNamespace
 
 import pytest
 
+import perfguard
 from perfguard.capture.ab.sides import Recorded
 from perfguard.cli import paired
 from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.version import same_version
 from tests.cli import run
 from tests.programs import git, wait_until
 
@@ -159,7 +161,7 @@ def checkout(tmp_path):
 
 
 def torch_or_skip():
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 
 
 # -- real steps --------------------------------------------------------------------------------------------------------
@@ -445,7 +447,7 @@ def test_another_perfguard_in_the_other_environment_is_refused(checkout):
     status, said = checkout.ab("--base-python", str(python))
     assert status == 2
     assert "has perfguard 0.0.1, and this is " in said
-    assert f"{python} -m pip install perfguard==" in said
+    assert same_version(perfguard.__version__, f"{python} -m pip") in said
 
 
 # -- however it ends ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from tests.cli import RECORDINGS, TORCH
 from tests.programs import run_program
 
-pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard[calibrate]'")
+pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard-ml[calibrate]'")
 
 pytestmark = pytest.mark.slow
 

@@ -233,7 +233,7 @@ def test_an_unknown_code_is_refused_with_the_nearest(code, hint):
     [
         ("{", "is damaged"),
         ('{"format": 1}', "is damaged"),
-        ('{"format": 99}', "a newer perfguard wrote it. Run: pip install --upgrade perfguard"),
+        ('{"format": 99}', "a newer perfguard wrote it. Run: pip install --upgrade perfguard-ml"),
         ("[" * 100_000, "is damaged"),
         ("[1]", "is damaged"),
         ('{"format": NaN}', "is damaged"),

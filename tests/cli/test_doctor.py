@@ -49,7 +49,7 @@ def test_no_framework_is_something_to_do():
     found = run("doctor", "--no-noise")
     assert found.exit_code == 4
     assert "to do  framework      none" in found.output
-    assert re.search(r"^1\. .*pip install 'perfguard\[torch\]'", found.output, re.MULTILINE)
+    assert re.search(r"^1\. .*pip install 'perfguard-ml\[torch\]'", found.output, re.MULTILINE)
     assert found.output.endswith("1 thing to do\n")
 
 
@@ -79,7 +79,7 @@ def test_a_framework_that_does_not_work_loses_only_itself(tmp_path, monkeypatch)
 
 @pytest.mark.slow
 def test_numpy_2_beside_mindspore_is_something_to_do(tmp_path, monkeypatch):
-    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
     monkeypatch.setitem(sys.modules, "torch", None)
     # What an installed numpy 2 tells importlib.metadata.
     write(tmp_path, {"numpy-2.3.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: numpy\nVersion: 2.3.0\n"})
@@ -93,7 +93,7 @@ def test_numpy_2_beside_mindspore_is_something_to_do(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_what_is_installed_works_and_the_noise_is_measured(tmp_path):
     for name in FRAMEWORKS:
-        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard[models]'")
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")
     found = run_program(Path(sys.executable).with_name("perfguard"), "doctor", cwd=tmp_path, PYTEST_ADDOPTS="")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.endswith("nothing to do\n")
@@ -130,7 +130,11 @@ def test_a_project_is_what_its_files_say(without_frameworks):
         "broken": ({"pyproject.toml": "[tool\n"}, "project", "is not valid TOML"),
         "wrong": ({"pyproject.toml": "[tool.perfguard]\nbackend = 3\n"}, "project", "backend must be"),
         "damaged": ({"pyproject.toml": "[tool.perfguard]\n", "baselines/a--1.json": "{"}, "project", "a--1.json"),
-        "not installed": ({"pyproject.toml": '[tool.perfguard]\nbackend = "torch"\n'}, "project", "'perfguard[torch]'"),
+        "not installed": (
+            {"pyproject.toml": '[tool.perfguard]\nbackend = "torch"\n'},
+            "project",
+            "'perfguard-ml[torch]'",
+        ),
         "no baseline": ({"pyproject.toml": "[tool.perfguard]\n"}, "baselines", "pytest --perfguard-update"),
     }
     problems = []

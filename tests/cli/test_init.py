@@ -393,7 +393,9 @@ def test_a_package_in_a_larger_repository(tmp_path):
     workflow = yaml.safe_load((top / ".github/workflows/perfguard.yml").read_text())
     assert workflow["env"]["TESTS"] == "packages/a/tests/test_perfguard.py"
     assert workflow["env"]["BASELINES"] == "packages/a/baselines"
-    assert workflow["env"]["INSTALL"].startswith("pip install -r packages/a/requirements.txt 'perfguard[html]' torch")
+    assert workflow["env"]["INSTALL"].startswith(
+        "pip install -r packages/a/requirements.txt 'perfguard-ml[html]' torch"
+    )
     caches = [step["with"].get("cache-dependency-path") for step in workflow["jobs"]["gate"]["steps"] if "with" in step]
     assert "packages/a/pyproject.toml" in caches
 
@@ -414,7 +416,7 @@ def test_the_ci_job_is_what_the_service_accepts(tmp_path, ci, schema):
     run("init", tmp_path, "--yes", "--ci", ci)
     files = [*tmp_path.glob(".github/workflows/*.yml"), *tmp_path.glob(".gitlab-ci.yml")]
     assert files
-    assert all("pip install -e . 'perfguard[html]' torch" in f.read_text() for f in files if "comment" not in f.name)
+    assert all("pip install -e . 'perfguard-ml[html]' torch" in f.read_text() for f in files if "comment" not in f.name)
     done = run_program(sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -511,7 +513,7 @@ def test_a_test_that_is_there_is_left_and_reported(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("framework, model", [("torch", TORCH), ("mindspore", MINDSPORE)])
 def test_the_first_test_is_green_and_a_wider_layer_is_red(tmp_path, framework, model):
-    pytest.importorskip(framework, reason=f"{framework} is not installed: pip install 'perfguard[models]'")
+    pytest.importorskip(framework, reason=f"{framework} is not installed: pip install 'perfguard-ml[models]'")
     write(tmp_path, {"model.py": model})
     assert run("init", tmp_path, "--yes").exit_code == 0
     # Times are not what is tested here.

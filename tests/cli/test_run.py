@@ -14,7 +14,7 @@ import pytest
 from tests.cli import run
 from tests.programs import run_program
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parents[1] / "capture" / "scripts"
@@ -92,7 +92,7 @@ def test_a_script_is_stored_compared_and_found_worse(project):
 
 
 def test_the_sample_of_the_documents_ends_in_a_verdict(project):
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
     ended = perfguard(project, "--update", "--", "python", "seed_train.py")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == "trained"

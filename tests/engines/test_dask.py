@@ -20,7 +20,7 @@ from tests.cli import run
 from tests.engines import calls
 from tests.runs import several_runs
 
-dask_distributed = pytest.importorskip("distributed", reason="--engine dask needs the extra perfguard[dask]")
+dask_distributed = pytest.importorskip("distributed", reason="--engine dask needs the extra perfguard-ml[dask]")
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +159,7 @@ def test_the_package_is_named_where_it_is_missing(ranks):
     with mock.patch.dict(sys.modules, {"distributed": None}):
         found = run("check", ranks, "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
     assert found.exit_code == 2
-    assert "Run: pip install 'perfguard[dask]'" in found.stderr
+    assert "Run: pip install 'perfguard-ml[dask]'" in found.stderr
 
 
 def test_a_cluster_without_workers_is_said_in_a_sentence(ranks):
@@ -175,7 +175,7 @@ def test_a_directory_that_workers_do_not_see_is_said(engine, tmp_path):
 
 
 def test_a_url_of_this_process_is_for_no_cluster(scheduler):
-    fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard[remote]")
+    fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard-ml[remote]")
     fsspec.filesystem("memory").pipe("/of-this-process/a.txt", b"text")
     found = run("check", "memory://of-this-process", "--engine", "dask", "--scheduler", scheduler)
     assert found.exit_code == 2

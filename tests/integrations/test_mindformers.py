@@ -20,7 +20,7 @@ from perfguard.errors import UsageError
 from perfguard.window import StepWindow
 from tests.programs import run_program
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard[mindformers]'")
+yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard-ml[mindformers]'")
 
 from perfguard.configuration import configuration_schema  # noqa: E402
 from perfguard.integrations import mindformers  # noqa: E402
@@ -72,7 +72,7 @@ def refused(read, text: str, **more: Any) -> str:
         read(text, **more)
     message = str(caught.value)
     assert "\n" not in message
-    assert message.endswith((".", "?", "'perfguard[mindformers]'"))
+    assert message.endswith((".", "?", "'perfguard-ml[mindformers]'"))
     return message
 
 
@@ -584,7 +584,7 @@ def test_a_billion_laughs_are_a_few_names(read):
 
 def test_pyyaml_is_asked_for_by_its_extra(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(UsageError, match=r"Run: pip install 'perfguard\[mindformers\]'"):
+    with pytest.raises(UsageError, match=r"Run: pip install 'perfguard-ml\[mindformers\]'"):
         read("profile: True")
 
 

@@ -361,12 +361,12 @@ def test_what_is_no_file_is_refused(tmp_path):
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     path = written(tmp_path, "tools: {}\n", "fsdp2.yaml")
-    with pytest.raises(UsageError, match=r"PyYAML is not installed. Run: pip install 'perfguard\[mindformers\]'"):
+    with pytest.raises(UsageError, match=r"PyYAML is not installed. Run: pip install 'perfguard-ml\[mindformers\]'"):
         read_tools_config(path)
 
 
 def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard[mindformers]'")
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
     path = written(tmp_path, yaml.safe_dump({"model": {"any": ["thing"]}, "tools": REAL}), "fsdp2.yaml")
 
     found = read_tools_config(path)
@@ -421,7 +421,7 @@ def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
     ],
 )
 def test_bad_yaml_is_refused_with_its_place(tmp_path, text, sentence):
-    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard[mindformers]'")
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
     with pytest.raises(UsageError) as caught:
         read_tools_config(written(tmp_path, text, "fsdp2.yml"))
     assert sentence in str(caught.value)

@@ -26,7 +26,7 @@ from perfguard.window import StepWindow
 from tests.integrations.test_tools_config import REAL
 from tests.programs import run_program
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parent / "scripts" / "torch_tools.py"

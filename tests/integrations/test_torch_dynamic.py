@@ -32,7 +32,7 @@ from perfguard.recording import Ending, read_recording
 from tests.integrations.test_tools_config import anything
 from tests.programs import wait_until
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 
 SCRIPT = Path(__file__).parent / "scripts" / "torch_dynamic_loop.py"
 FILE = Path("dynamic", CONFIG_FILE)

@@ -16,7 +16,7 @@ from perfguard.judge.trend import Series, Trend, change_points, trend
 from perfguard.measure import METRICS
 from tests.histories import series
 
-pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard[history]'")
+pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard-ml[history]'")
 
 LIMIT = Tolerance(relative=0.10)
 
@@ -376,5 +376,5 @@ def test_what_is_missing_is_said_with_the_command_that_brings_it(monkeypatch, pa
 
     monkeypatch.setitem(sys.modules, package, None)
     values = noisy(40, seed=1, level=ramp(40, 0.3))
-    with pytest.raises(UsageError, match=r"pip install 'perfguard\[history\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'perfguard-ml\[history\]'"):
         change_points(values) if function == "change_points" else told(series(values))

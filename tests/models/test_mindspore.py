@@ -6,7 +6,7 @@ import pytest
 
 import perfguard
 
-pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard[models]'")
+pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
 
 pytestmark = [
     pytest.mark.slow,

@@ -6,7 +6,7 @@ import pytest
 
 import perfguard
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 
 pytestmark = [
     pytest.mark.slow,

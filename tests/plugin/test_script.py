@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
 # Each script imports torch, and each run of pytest judges what it left.
 pytestmark = pytest.mark.slow
 

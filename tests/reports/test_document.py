@@ -414,7 +414,11 @@ def test_a_timing_in_a_report_is_a_timing_of_its_own_file():
     """The report's schema repeats the timing's, because a report is one document."""
     own, report = schema("timing"), schema("report")
     inside = report["properties"]["workloads"]["items"]["properties"]["timings"]["items"]
-    plain = {name: own["$defs"]["durations"] if "$ref" in one else one for name, one in own["properties"].items()}
+    durations = own["$defs"]["durations"]
+    plain = {
+        name: {**durations, "description": one["description"]} if "$ref" in one else one
+        for name, one in own["properties"].items()
+    }
     del plain["format"]
     assert inside["properties"] == plain
     assert inside["required"] == [name for name in own["required"] if name != "format"]

@@ -120,7 +120,7 @@ def test_without_its_packages_one_sentence_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == (
-        "UsageError the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard[html]'\n"
+        "UsageError the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard-ml[html]'\n"
     ), done.stderr
 
 

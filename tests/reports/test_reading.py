@@ -100,7 +100,7 @@ def test_a_newer_report_is_shown_as_far_as_it_is_known_and_judged_by_nobody(run,
         "1 x cloud, 1 x comparisons, 1 x findings, which are among the notes, 1 x heat, 1 x ledger, 1 x measurements"
         in remark
     )
-    assert "pip install --upgrade perfguard" in remark
+    assert "pip install --upgrade perfguard-ml" in remark
     last = found.verdicts[1]
     assert (last.outcome, last.ledger) == (Outcome.FAILED, None)
     assert last.findings == without_weights(run.verdicts[1]).findings

@@ -13,7 +13,7 @@ from perfguard.reports.trend import _since, drawn, moment_text, trend_lines, tre
 from perfguard.screen import Screen
 from tests.histories import FIRST, commit, series
 
-pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard[history]'")
+pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard-ml[history]'")
 
 
 def told(values, *, metric="peak_memory_bytes", tolerance=None, **changes) -> Trend:

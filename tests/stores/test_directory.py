@@ -311,7 +311,7 @@ def test_a_damaged_baseline_is_refused_and_kept(tmp_path, damage):
 def test_a_baseline_of_a_newer_format_says_to_upgrade(tmp_path):
     store, path = saved(tmp_path)
     path.write_text(edit(format=2, unheard="of")(path.read_text()))
-    with pytest.raises(StoreError, match=r"format 2.*pip install --upgrade perfguard"):
+    with pytest.raises(StoreError, match=r"format 2.*pip install --upgrade perfguard-ml"):
         store.load(WORKLOAD)
 
 

@@ -523,7 +523,7 @@ def test_an_upgrade_that_fails_changes_nothing(place, tmp_path):
     ],
 )
 def test_a_password_is_never_shown(place, shown):
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
     assert "hidden" not in refused(place, shown)
 
 
@@ -568,7 +568,7 @@ def test_another_writer_that_holds_the_database(server):
 
 @pytest.mark.slow
 def test_a_server_that_stops_in_mid_write(monkeypatch):
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
     if programs() is None:
         pytest.skip("PostgreSQL is not installed here: apt-get install postgresql")
     from perfguard.stores.history import archive
@@ -613,4 +613,4 @@ except Exception as error:
 """
     done = run_program(sys.executable, "-c", code, tmp_path)
     assert done.stdout.startswith("UsageError perfguard history needs sqlalchemy and alembic"), done.stderr
-    assert "pip install 'perfguard[history]'" in done.stdout
+    assert "pip install 'perfguard-ml[history]'" in done.stdout

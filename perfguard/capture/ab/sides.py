@@ -16,6 +16,7 @@ from perfguard.capture.command import END_WITH_PARENT, HOME, Ended, last_line, r
 from perfguard.capture.environment import interpreter_flags
 from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
+from perfguard.version import same_version
 
 #: Seconds in which an interpreter must answer what it has.
 _PROBE_TIMEOUT_S = 120.0
@@ -97,7 +98,7 @@ def base_on(python: Path, current: Side, version: str) -> Side:
     """Return the side of another interpreter in the same directory. Raises `UsageError` if it lacks this perfguard."""
     path = os.path.abspath(python)
     environment = {**current.environment, "PATH": os.pathsep.join((os.path.dirname(path), os.environ.get("PATH", "")))}
-    install = f"{path} -m pip install perfguard=={version}"
+    install = same_version(version, f"{path} -m pip")
     try:
         found = subprocess.run(
             [path, "-c", _PROBE],

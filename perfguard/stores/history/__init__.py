@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from perfguard.errors import UsageError
 from perfguard.stores.history.place import NoHistoryError, file_of
+from perfguard.version import install_command
 
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History
@@ -37,6 +38,6 @@ def open_history(place: str, *, root: Path, writing: bool = False, wait_s: float
     except ImportError as error:
         raise UsageError(
             f"perfguard history needs sqlalchemy and alembic, and one cannot be imported ({error}). "
-            "Run: pip install 'perfguard[history]'"
+            f"Run: {install_command('history')}"
         ) from error
     return History(opened(place, root=root, writing=writing, wait_s=WAIT_S if wait_s is None else wait_s))

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from perfguard.errors import StoreError
 from perfguard.stores.history.tables import METADATA, VERSION_TABLE
+from perfguard.version import UPGRADE
 
 _REVISIONS = Path(__file__).parent
 
@@ -46,5 +47,5 @@ def newer(place: str, revision: str) -> str:
     """Return the message for a history of a later version."""
     return (
         f"{place} was written by a newer perfguard (revision {revision} of its tables), and was not changed. "
-        "Run: pip install --upgrade perfguard"
+        f"Run: {UPGRADE}"
     )

@@ -1,0 +1,150 @@
+"""The pages of docs/reference say what the code says today, and leave out nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from docs.generate import PAGES, REFERENCE, pages
+from docs.generate.settings import variables
+from perfguard import plugin
+from perfguard.capture import checkout
+from perfguard.cli import cli
+from perfguard.contract.checks import checks_of
+from perfguard.dialects.queries import folders
+from perfguard.documents import schema
+from perfguard.findings import Code, Severity, advice
+from perfguard.judge.verdict import Outcome
+from perfguard.measure import METRICS
+from perfguard.reports.catalogue import columns
+from perfguard.settings import Settings, marker_schema
+from tests.test_catalogue import BY_ID
+
+ROOT = Path(__file__).resolve().parents[1]
+CODE = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "perfguard").rglob("*.py"))}
+OWN_DOCUMENTS = ("report", "baseline", "calibration", "recording", "steps", "timing", "history")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return pages()
+
+
+def test_the_pages_are_not_stale(made):
+    """Write them again with: python -m docs.generate."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md")}
+    assert written.keys() == made.keys()
+    assert [name for name, text in made.items() if written[name] != text] == []
+
+
+def test_a_reader_finds_everything_by_its_name(made):
+    """By construction; but a page that lost its rows would be equal to itself."""
+    expected = {
+        "index.md": [f"]({name})" for name in PAGES],
+        "command-line.md": [f"## perfguard {name}" for name in cli.list_commands(None)],
+        "settings.md": [f"| `{name}` |" for name in Settings.__dataclass_fields__ if name not in _NO_SETTINGS],
+        "marker-and-fixture.md": ["### `perfguard(...)`", *(f"| `{name}` |" for name in marker_schema()["properties"])],
+        "metrics.md": [f"| `{name}`" for name in METRICS],
+        "findings.md": [f"({code.name.lower()})=\n### {code.name}: {code.value}\n\n* Severity: " for code in Code],
+        "layouts.md": [f"\n## {name}\n" for name in BY_ID],
+        "tables.md": ["\n### steps\n", "\n### cpu_op_type_info\n", "| `start_ns` | bigint | ns |"],
+        "reports.md": [f"(format-{name})=" for name in OWN_DOCUMENTS],
+        "python-api.md": ["### `perfguard.StepWindow`", "### `perfguard.testing.generate`"],
+    }
+    assert expected.keys() == made.keys()
+    lost = [(name, part) for name, parts in expected.items() for part in parts if part not in made[name]]
+    assert lost == []
+
+
+#: Fields of `Settings` that are no keys: the project, and those of a marker.
+_NO_SETTINGS = ("root", "marker_tolerance", "isolated")
+
+
+def test_links_lead_to_pages_and_anchors(made):
+    anchors = {name: {*re.findall(r"^\(([\w-]+)\)=$", text, re.MULTILINE)} for name, text in made.items()}
+    lost = []
+    for name, text in made.items():
+        for page, anchor in re.findall(r"\]\(([\w.-]*)(?:#([\w-]+))?\)", re.sub(r"`[^`\n]*`", "", text)):
+            target = page or name
+            if target not in made or (anchor and anchor not in anchors[target]):
+                lost.append(f"{name}: {page}#{anchor}")
+    assert lost == []
+
+
+def test_no_cell_and_no_text_is_missing(made):
+    """A meaning that nobody wrote is an empty last cell, or a None."""
+    empty = [
+        f"{name}: {line}"
+        for name, text in made.items()
+        if name not in ("layouts.md", "tables.md")
+        for line in text.splitlines()
+        if re.search(r"\|  \|$|\| *None *\||: None\b", line)
+    ]
+    assert empty == []
+
+
+def test_every_key_of_perfguards_own_documents_has_a_meaning():
+    assert [f"{name}: {key}" for name in OWN_DOCUMENTS for key, *_, meaning in columns(name) if not meaning] == []
+
+
+def test_the_marker_that_pytest_shows_names_every_argument():
+    declared = re.search(r'"perfguard\(([^)]*)\)', Path(plugin.__file__).read_text(encoding="utf-8")).group(1)
+    assert declared.replace("=", "").split(", ") == [*marker_schema()["properties"]]
+
+
+def test_every_environment_variable_that_the_code_reads_is_described():
+    read = {
+        name
+        for path, text in CODE.items()
+        if "injected" not in path.parts
+        for name in re.findall(r'environ\w*(?:\.get\(|\.pop\(|\[)"([A-Z_]+)"', text)
+    }
+    read |= {*checkout._BRANCHES, *checkout._PAGES}
+    described = {name for names, _ in variables() for name in names}
+    assert read - described == set()
+    # Those that are read by another name: a constant, or a loop over names.
+    assert [name for name in described if not any(f'"{name}"' in text for text in CODE.values())] == []
+
+
+# -- severities and outcomes, which advice.toml states ---------------------------------------------------------------------
+
+
+def test_the_severities_of_a_code_are_those_that_its_checks_have():
+    wrong = []
+    for check in (check for folder in folders() for check in checks_of(folder)):
+        severities = {check.severity}
+        if re.search(r"\bas severity\b", check.query) and "'warning'" in check.query:
+            severities.add(Severity.WARNING)
+        if not severities <= {*advice(check.code).severity}:
+            wrong.append(f"{check.place} {check.name}: {check.code.name} {severities}")
+    assert wrong == []
+
+
+def test_the_severities_of_a_code_are_those_that_functions_give_it():
+    """Where a call names both: `Finding(code=Code.A103, severity=Severity.NOTE)`."""
+    found = [pair for text in CODE.values() if "Finding(" in text for pair in _stated(ast.parse(text))]
+    assert len(found) > 30
+    assert [pair for pair in found if Severity[pair[1]] not in advice(Code[pair[0]]).severity] == []
+
+
+def _stated(tree: ast.AST):
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if getattr(call.func, "id", "") == "Finding":
+            given = {one.arg: getattr(one.value, "attr", "") for one in call.keywords}
+            severity = given.get("severity", "ERROR")
+            if given.get("code") in Code.__members__ and severity in Severity.__members__:
+                yield given["code"], severity
+
+
+def test_an_outcome_is_one_that_there_is():
+    outcomes = {code.name: advice(code).outcome for code in Code}
+    unknown = {name: text for name, text in outcomes.items() if text and text not in Outcome.__members__}
+    # Of a run, or of a refresh: sentences.
+    assert unknown.keys() == {"B104", "B105", "B110", "B111"}
+    assert {code.name for code in Code if code.family in "ASIC" and outcomes[code.name] not in ("INVALID", "")} == set()
+    assert schema("report")["properties"]["workloads"]["items"]["properties"]["outcome"]["enum"] == [
+        *Outcome.__members__
+    ]
