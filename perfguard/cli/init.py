@@ -397,8 +397,7 @@ def _show(one: Addition, project: Project) -> None:
     verb = "append to" if one.path.exists() else "create"
     lines = one.text.strip().splitlines()
     if one.shown or len(lines) > _MOST_SHOWN:
-        own = "; those of this project:" if one.shown else ", as perfguard ships it"
-        echo_line(f"{verb} {project.shown(one.path)}: {len(lines)} lines{own}")
+        echo_line(f"{verb} {project.shown(one.path)}, as perfguard ships it{' except for' if one.shown else ''}")
         lines = list(one.shown)
     else:
         echo_line(f"{verb} {project.shown(one.path)}")
