@@ -161,6 +161,15 @@ def test_an_installed_wheel_uses_the_schemas_it_shipped(installed, tmp_path):
 
 
 @pytest.mark.slow
+def test_an_installed_wheel_writes_the_workflows_of_this_repository(installed, tmp_path):
+    git(tmp_path, "init", "-q")
+    call("-m", "perfguard", "init", "--yes", "--backend=torch", "--ci=github", cwd=tmp_path, first_on_path=installed)
+    place = Path(".github", "workflows", "perfguard-comment.yml")
+    assert (tmp_path / place).read_text() == (TOP / place).read_text()
+    assert (tmp_path / place.with_name("perfguard.yml")).is_file()
+
+
+@pytest.mark.slow
 def test_an_installed_wheel_checks_a_recording(installed, tmp_path):
     recording = TOP / "tests" / "data" / "recordings" / "torch-mlp"
     found = call("-m", "perfguard", "check", str(recording), cwd=tmp_path, first_on_path=installed)
