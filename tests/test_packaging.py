@@ -388,3 +388,15 @@ def test_the_distribution_has_one_name():
     ]
     assert not found
     assert [line for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines() if wrong.search(line)] == []
+
+
+def test_the_readme_reads_on_an_index():
+    """An index shows the README alone: a link must name its host, or a heading of the page."""
+    text = (TOP / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)[^)]*\)|(?:src|srcset|href)=\"([^\"]+)\"", prose)
+    assert links
+    assert [one or other for one, other in links if not (one or other).startswith(("https://", "#"))] == []
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+    assert {one[1:] for one, _ in links if one.startswith("#")} <= anchors
