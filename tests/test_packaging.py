@@ -137,6 +137,7 @@ def test_the_wheel_is_named_and_licensed(wheel):
     assert metadata["Requires-Python"] == ">=3.11"
     extras = {"mindspore", "torch", "models", "mindformers", "viewers", "benchmarks", "peers", "calibrate"}
     extras |= {"browser", "dask", "dev", "history", "html", "postgres", "readers", "remote", "test", "testing"}
+    extras |= {"lightning", "trainer"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
     urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
@@ -229,7 +230,7 @@ def test_every_package_that_is_imported_at_run_time_is_declared():
                 found.add((node.module or "").partition(".")[0])
     # In the extras, and imported where they are needed.
     optional = {"mindspore", "torch", "torch_npu", "scipy", "xdist", "hypothesis", "dask", "distributed", "fsspec"}
-    optional |= {"alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
+    optional |= {"transformers", "alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
     third_party = found - set(sys.stdlib_module_names) - {"perfguard", "_pytest"} - optional
     declared = base_dependencies()
     named_otherwise = {"google": "protobuf", "google_crc32c": "google-crc32c"}

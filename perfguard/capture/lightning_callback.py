@@ -40,8 +40,8 @@ def _callback_class(package: str) -> Any:
             #: The optimizer steps before the step that has begun; None between steps.
             self.before: int | None = None
 
-        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-            """Begin; validation for sanity comes before."""
+        def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+            """Begin; a fit that trains nothing has no on_train_start."""
             self.training.begin()
 
         def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -65,7 +65,7 @@ def _callback_class(package: str) -> Any:
             """Note an evaluation."""
             self.training.evaluate()
 
-        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
             """End."""
             self.training.end()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("lightning", reason="lightning is not installed: pip install
 # Runs of pytest that train.
 pytestmark = pytest.mark.slow
 
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 #: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps; the profiler is on from the fifth step on.
 HEAD = """
 import os
@@ -273,6 +275,14 @@ def test_how_trainings_end(stored):
     assert {name: reason for name, reason in REASONS.items() if reason not in lines[name]} == {}
 
 
+def test_the_documentation_shows_these_reasons():
+    pages = {
+        one: (HOW_TO / f"{page}.md").read_text() for one, page in (("test_hf", "trainer"), ("test_li", "lightning"))
+    }
+    shown = {name: reason for name, reason in REASONS.items() if "C105" not in MEASURED[name]}
+    assert {name: reason for name, reason in shown.items() if reason not in pages[name.partition(".")[0]]} == {}
+
+
 def test_a_step_is_an_optimizer_step(stored):
     """Three accumulated batches are three times the calls of one, also in accelerate's own loop of two."""
     project, _ = stored
@@ -292,7 +302,7 @@ def test_an_added_operator_fails(stored):
     found = project.findings("again.json")
     assert found["test_li.py::test_steps"] == ("PASSED", [])
     assert found["test_hf.py::test_steps"][0] == "FAILED"
-    assert "R104" in found["test_hf.py::test_steps"][1]
+    assert "R102" in found["test_hf.py::test_steps"][1]
 
 
 def test_without_the_option_a_training_is_one_step(stored):
