@@ -314,12 +314,12 @@ def test_without_the_option_a_training_is_one_step(stored):
 @pytest.mark.exhaustive
 def test_trainings_are_timed_in_fresh_processes(stored):
     project, _ = stored
-    run = project.run("--perfguard-update", "--perfguard-runs", "1", "-k", "test_steps or first", "-v")
+    names = "test_steps or test_two and not once and not optimizers"
+    run = project.run("--perfguard-update", "--perfguard-runs", "1", "-k", names)
     timed = {
         one["workload"]
         for one in map(json.loads, project.baselines.values())
         if "run_cpu_time" in json.dumps(one["measurements"])
     }
-    assert timed == {f"test_{which}.py::test_{one}" for which in ("hf", "li") for one in ("steps", "two#first")}, (
-        run.text
-    )
+    tests = ("steps", "two#first", "two#second")
+    assert timed == {f"test_{which}.py::test_{one}" for which in ("hf", "li") for one in tests}, run.text
