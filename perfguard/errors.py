@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfguard.version import install_command
-
 
 class PerfguardError(Exception):
     """Base class of perfguard's errors; its text is the complete message for the user."""
@@ -32,6 +30,8 @@ class DamagedError(StoreError):
 
 def missing_package(user: str, package: str, extra: str, error: ImportError) -> UsageError:
     """Return the error for a package that is missing; `user` needs it, and perfguard's `extra` installs it."""
+    from perfguard.version import install_command
+
     return UsageError(f"{user} needs {package}, and it cannot be imported ({error}). Run: {install_command(extra)}")
 
 

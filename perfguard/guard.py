@@ -106,3 +106,15 @@ class Guard(Protocol):
         The window is as in `perfguard.callback`; without one it is the test's own, with its timed steps. `options` are those
         of MindSpore's profiler.
         """
+
+    def trainer_callback(self, *, name: str | None = None) -> Any:
+        """Return a `transformers.TrainerCallback` that drives the window: `Trainer(..., callbacks=[callback])`.
+
+        A step is an optimizer step. The training stops when the window is over, and is judged when the test has ended.
+        """
+
+    def lightning_callback(self, *, name: str | None = None) -> Any:
+        """Return a `lightning.pytorch.Callback` that drives the window: `Trainer(..., callbacks=[callback])`.
+
+        A step is an optimizer step. The training stops when the window is over, and is judged when the test has ended.
+        """

@@ -29,6 +29,8 @@ for _name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
+#: What real profilers wrote without perfguard: tests/data/make.py makes it.
+RECORDED = CHECKOUT / "tests" / "data" / "recorded"
 #: Far beyond what any test here needs; only a hang reaches it.
 SECONDS_UNTIL_A_HANG = 10
 
@@ -59,23 +61,36 @@ def copy_recording(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """Return the directory of recorded corpus entries, or skip where the corpus is not at hand."""
-    named = os.environ.get("PERFGUARD_CORPUS")
-    place = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+    """Return the outside corpus, for output that needs a device or a system of its own; or skip where it is not at hand."""
+    place = corpus_place()
     if not (place / "recorded").is_dir():
-        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
+        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it is")
     return place / "recorded"
 
 
+def corpus_place() -> Path:
+    """Return where the outside corpus is, if anywhere."""
+    named = os.environ.get("PERFGUARD_CORPUS")
+    return Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
+
+
+def recorded(pattern: str) -> list[Path]:
+    """Return the real recordings whose name matches: those of tests/data, of which there must be one, then the corpus's."""
+    inside = sorted(RECORDED.glob(pattern))
+    assert inside, f"no {pattern} in {RECORDED}"
+    return [*inside, *sorted((corpus_place() / "recorded").glob(pattern))]
+
+
 @pytest.fixture(scope="session")
-def real_traces(corpus: Path) -> tuple[tuple[Path, str], ...]:
-    """Return every trace of the corpus that goes by in chunks, each with the names of its schemas."""
+def real_traces() -> tuple[tuple[Path, str], ...]:
+    """Return every real trace that is read in chunks, of tests/data and of the corpus, each with the names of its schemas."""
     from perfguard.artifacts.survey import survey
     from perfguard.dialects.queries import DIALECTS
 
+    places = [*RECORDED.glob("*"), *RECORDINGS.glob("*"), *corpus_place().glob("*/*")]
     found = {
         (file.path, name)
-        for directory in sorted(one for one in corpus.parent.glob("*/*") if one.is_dir())
+        for directory in sorted(one for one in places if one.is_dir())
         for cycle in survey(directory).cycles
         if cycle.layout.id in DIALECTS
         for file in cycle.files

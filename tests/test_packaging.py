@@ -44,7 +44,7 @@ def built(tmp_path_factory) -> Built:
     place = tmp_path_factory.mktemp("built")
     source = place / "source"
     ignored = shutil.ignore_patterns("__pycache__", "_version.py")
-    for name in ("perfguard", "schemas"):
+    for name in ("perfguard", "schemas", ".github"):
         shutil.copytree(TOP / name, source / name, ignore=ignored)
     for name in ("tests", "baselines", "docs", "examples"):
         (source / name).mkdir()
@@ -97,7 +97,8 @@ def test_the_wheel_holds_the_package_and_every_schema(wheel):
     modules = {f"perfguard/{name}" for name in files_below(TOP / "perfguard") if "__pycache__" not in name}
     modules.add("perfguard/_version.py")
     schemas = {f"perfguard/_schemas/{name}" for name in files_below(TOP / "schemas")}
-    assert names == modules | schemas
+    workflows = {f"perfguard/_workflows/{name}.yml" for name in ("perfguard", "perfguard-comment")}
+    assert names == modules | schemas | workflows
     assert "perfguard/py.typed" in names
     assert "perfguard/_schemas/layouts/pt-torch.json" in names
 
@@ -136,6 +137,7 @@ def test_the_wheel_is_named_and_licensed(wheel):
     assert metadata["Requires-Python"] == ">=3.11"
     extras = {"mindspore", "torch", "models", "mindformers", "viewers", "benchmarks", "peers", "calibrate"}
     extras |= {"browser", "dask", "dev", "docs", "history", "html", "postgres", "readers", "remote", "test", "testing"}
+    extras |= {"lightning", "trainer"}
     assert set(metadata.get_all("Provides-Extra")) == extras
     assert any(name.endswith("licenses/LICENSE") for name in archive.namelist())
     urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
@@ -157,6 +159,15 @@ def test_an_installed_wheel_uses_the_schemas_it_shipped(installed, tmp_path):
     assert sorted(names) == sorted(
         p.name.removesuffix(".schema.json") for p in (TOP / "schemas").rglob("*.schema.json")
     )
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_writes_the_workflows_of_this_repository(installed, tmp_path):
+    git(tmp_path, "init", "-q")
+    call("-m", "perfguard", "init", "--yes", "--backend=torch", "--ci=github", cwd=tmp_path, first_on_path=installed)
+    place = Path(".github", "workflows", "perfguard-comment.yml")
+    assert (tmp_path / place).read_text() == (TOP / place).read_text()
+    assert (tmp_path / place.with_name("perfguard.yml")).is_file()
 
 
 @pytest.mark.slow
@@ -219,7 +230,7 @@ def test_every_package_that_is_imported_at_run_time_is_declared():
                 found.add((node.module or "").partition(".")[0])
     # In the extras, and imported where they are needed.
     optional = {"mindspore", "torch", "torch_npu", "scipy", "xdist", "hypothesis", "dask", "distributed", "fsspec"}
-    optional |= {"alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
+    optional |= {"transformers", "alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
     third_party = found - set(sys.stdlib_module_names) - {"perfguard", "_pytest"} - optional
     declared = base_dependencies()
     named_otherwise = {"google": "protobuf", "google_crc32c": "google-crc32c"}
@@ -378,3 +389,15 @@ def test_the_distribution_has_one_name():
     ]
     assert not found
     assert [line for line in (TOP / "README.md").read_text(encoding="utf-8").splitlines() if wrong.search(line)] == []
+
+
+def test_the_readme_reads_on_an_index():
+    """An index shows the README alone: a link must name its host, or a heading of the page."""
+    text = (TOP / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)[^)]*\)|(?:src|srcset|href)=\"([^\"]+)\"", prose)
+    assert links
+    assert [one or other for one, other in links if not (one or other).startswith(("https://", "#"))] == []
+    headings = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+    assert {one[1:] for one, _ in links if one.startswith("#")} <= anchors

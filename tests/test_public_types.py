@@ -50,6 +50,7 @@ def test_forms(perfguard: Guard, tmp_path: "os.PathLike[str]") -> None:
     perfguard.script(["python", "train.py"], window="10:20", launcher="torchrun", ranks=2, timeout=60)
     perfguard.script(TRAINING.command, window=perfguard.StepWindow.from_start_stop(10, 20), options={"l2_cache": True})
     train(perfguard.callback(start_step=3, stop_step=5, profiler_level="Level1", name="train"))
+    print(perfguard.trainer_callback(), perfguard.lightning_callback(name="second"))
     train(pg.callback("runs/today", start_step=3, stop_step=5, via="Profiler", l2_cache=True))
 
 
@@ -74,6 +75,8 @@ WRONG = {
     "text: list[str] = list(guard.steps([1]))": 'List item 0 has incompatible type "int"; expected "str"',
     "guard.script(['python'], windows='2:4')": 'Unexpected keyword argument "windows" for "script" of "Guard"',
     "guard.script(['python'], ranks='2')": 'Argument "ranks" to "script" of "Guard" has incompatible type "str"',
+    "guard.trainer_callback(nam='x')": 'Unexpected keyword argument "nam" for "trainer_callback" of "Guard"',
+    "guard.lightning_callbak()": '"Guard" has no attribute "lightning_callbak"; maybe "lightning_callback"?',
     "guard.callback(stop_stp=3)": 'Unexpected keyword argument "stop_stp" for "callback" of "Guard"',
     "guard.callback().cloze()": '"Callback" has no attribute "cloze"; maybe "close"?  [attr-defined]',
     "number: int = guard.callback().recording": "Incompatible types in assignment",

@@ -23,11 +23,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli import RECORDINGS, run
+from tests.conftest import RECORDED, corpus_place, recorded
 
 VIEWERS = Path(__file__).parent / "viewers"
-CORPUS = (
-    Path(os.environ.get("PERFGUARD_CORPUS", Path(__file__).resolve().parents[2] / "shared" / "corpus")) / "recorded"
-)
 NAMES = ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"]
 
 #: Keys that an event of a phase has. Source: Trace Event Format, Google, 2016 (the format of chrome://tracing), which
@@ -158,12 +156,9 @@ def test_the_recording_of_a_backend_has_the_names_the_profiler_gives(tmp_path):
 
 def traces() -> list[Path]:
     small = [path for name in NAMES for path in sorted((RECORDINGS / name).rglob("*trace*.json"))]
-    real = [
-        *CORPUS.rglob("*.pt.trace.json*"),
-        *CORPUS.rglob("trace_view.json"),
-        *CORPUS.rglob("*timeline_display*.json"),
-    ]
-    return small + sorted(real)
+    patterns = ("*.pt.trace.json*", "trace_view.json", "*timeline_display*.json")
+    places = (RECORDED, corpus_place() / "recorded")
+    return small + sorted(path for place in places for pattern in patterns for path in place.rglob(pattern))
 
 
 @pytest.mark.parametrize("trace", traces(), ids=lambda path: "-".join(path.parts[-3:]))
@@ -233,9 +228,8 @@ def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tensorboard):
     ],
 )
 def test_tensorboard_compares_the_ranks_of_one_directory(name, tensorboard):
-    if not (CORPUS / name).is_dir():
-        pytest.skip(f"the corpus of real recordings is not at {CORPUS}; set PERFGUARD_CORPUS to where it lies")
-    (found,) = asked(tensorboard, "tensorboard_runs.py", CORPUS / name).values()
+    place = recorded(name)[0]
+    (found,) = asked(tensorboard, "tensorboard_runs.py", place).values()
     workers = {profile["worker"] for profile in found["profiles"]}
     assert len(workers) == 3
     assert [p["views"] for p in found["profiles"] if p["worker"] == "All"] == [["distributed"]] * 2
@@ -244,7 +238,7 @@ def test_tensorboard_compares_the_ranks_of_one_directory(name, tensorboard):
         total.update(profile.get("calls", {}))
     ours: Counter[str] = Counter()
     for rank in (0, 1):
-        ours.update(counted(CORPUS / name, rank))
+        ours.update(counted(place, rank))
     calls_agree(dict(total), dict(ours))
 
 
@@ -272,9 +266,7 @@ def mindinsight_agrees(python: Path, directory: Path, place: Path) -> None:
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_mindinsight_reads_the_flat_output_of_mindspore_2_0(tmp_path, environment):
-    if not (CORPUS / "mindspore-2.0-cpu-graph-env").is_dir():
-        pytest.skip(f"the corpus of real recordings is not at {CORPUS}; set PERFGUARD_CORPUS to where it lies")
-    place = Path(shutil.copytree(CORPUS / "mindspore-2.0-cpu-graph-env", tmp_path / "r"))
+    place = Path(shutil.copytree(recorded("mindspore-2.0-cpu-graph-env")[0], tmp_path / "r"))
     mindinsight_agrees(environment("mindspore-2.0.0"), place / "profiler", place)
 
 

@@ -19,7 +19,7 @@ from tests.benchmarks.agreement.__main__ import run as run_project
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 ROOT = Path(__file__).parent.parent
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WORKFLOWS = sorted(one for place in (".", "examples/*") for one in ROOT.glob(f"{place}/.github/workflows/*.yml"))
 OURS = ROOT / ".github" / "workflows" / "perfguard.yml"
 COMMENT = OURS.with_name("perfguard-comment.yml")
 

@@ -106,6 +106,11 @@ def repository_of(place: Path) -> Path | None:
     return Path(top) if top else None
 
 
+def remotes(top: Path) -> str:
+    """Return the URLs of the remotes of a checkout, a line each; empty without one."""
+    return _git(top, "config", "--get-regexp", r"^remote\..*\.url$") or ""
+
+
 def commit_of_baseline(file: Path, recorded: str | None, test: Path) -> tuple[str | None, str]:
     """Return the commit in the repository of a test's file that the baseline in `file` was measured on, or why it is unknown.
 

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 
 from perfguard import thresholds
 from perfguard.capture import Backend
+from perfguard.capture.driver import iterate
 from perfguard.capture.environment import environment_of
 from perfguard.errors import CaptureError
 from perfguard.timing import Timing
@@ -309,66 +310,101 @@ def host_memory_reader() -> Callable[[], int] | None:
     return in_use_bytes if in_use_bytes() - before >= len(probe) else None
 
 
-def warmed(source: Iterator[Batch], settle: int, *, most: int) -> Iterator[Batch]:
-    """Yield the batches of the settling steps and of at most `most` warm-up steps; then collect garbage.
+class _Settling:
+    """The settling steps of a window and at most `most` warm-up steps; then it collects garbage, once."""
 
-    Raises `CaptureError` for too few batches.
-    """
-    began, warm = time.perf_counter(), 0
-    while warm < settle or (warm < settle + most and time.perf_counter() - began < thresholds.WARMUP_S):
-        try:
-            batch = next(source)
-        except StopIteration:
-            raise CaptureError(f"the loader gave {warm} batches, all needed to settle; give it more.") from None
-        yield batch
-        warm += 1
-    gc.collect()
+    def __init__(self, settle: int) -> None:
+        self.most = 0
+        self.ran = 0
+        self._settle = settle
+        self._began = 0.0
+        self._is_over = False
+
+    def needs_step(self) -> bool:
+        """Whether the next step still belongs to these."""
+        if self._is_over:
+            return False
+        self._began = self._began or time.perf_counter()
+        is_warm = self.ran >= self._settle + self.most or time.perf_counter() - self._began >= thresholds.WARMUP_S
+        if self.ran < self._settle or not is_warm:
+            return True
+        self._is_over = True
+        gc.collect()
+        return False
+
+    def refuse(self, what: str) -> CaptureError:
+        """Return the error of a loop that had no step but these."""
+        return CaptureError(f"{what.format(self.ran)}, all needed to settle; give it more.")
 
 
 class ControlledWindow:
-    """The steps of one controlled process: settling, warm-up and timed steps."""
+    """The steps of one controlled process: settling, warm-up and timed steps. Sets `timing` at the end."""
 
     def __init__(self, backend: Backend, *, workload: str, settle: int, least: int, cpus: tuple[int, ...]) -> None:
         self.backend = backend
         self.workload = workload
-        self.settle = settle
         self.least = least
         self.cpus = cpus
         self.timing: Timing | None = None
+        self._settling = _Settling(settle)
+        self._clock: StepClock | None = None
 
     def run(self, step: Callable[[], object]) -> Timing:
         """Call a step. Its exceptions are raised here."""
-        for _ in self.iterate(iter(int, 1)):
+        while self.begin():
             step()
+            self.end()
         assert self.timing is not None
         return self.timing
 
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """Yield a batch per step; fetching it is part of the step. Sets `timing` at the end."""
-        source = iter(batches)
-        yield from warmed(source, self.settle, most=0)
-        clock = StepClock(self.backend)
-        notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
-        while not clock.has_enough(self.least):
+        """Yield a batch per step; fetching it is part of the step."""
+        return iterate(self, batches)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether enough steps were timed, or there are no more."""
+        return self.timing is not None
+
+    def begin(self) -> bool:
+        """Begin the next step; return False, and do nothing, once the window has ended."""
+        if self.has_ended:
+            return False
+        if not self._settling.needs_step():
+            self._clock = clock = self._clock or StepClock(self.backend)
             if clock.steps and clock.steps % thresholds.STEPS_IN_A_ROW == 0 and clock.is_disturbed():
                 time.sleep(thresholds.REST_S)
             clock.begin()
-            try:
-                batch = next(source)
-            except StopIteration:
-                clock.forget()
-                if clock.steps < self.least:
-                    notes += (f"the loader ended after {clock.steps} of {self.least} timed steps",)
-                break
-            yield batch
-            clock.end()
+        return True
+
+    def end(self) -> bool:
+        """End the step that has begun; return whether the window has ended."""
+        if self._clock is None:
+            self._settling.ran += 1
+        elif not self.has_ended:
+            self._clock.end()
+            if self._clock.has_enough(self.least):
+                self._finish(self._clock)
+        return self.has_ended
+
+    def close(self, what: str) -> None:
+        """End the window, as there are no more steps. Raises `CaptureError` if none was timed."""
+        if self.has_ended:
+            return
+        if self._clock is None:
+            raise self._settling.refuse(what)
+        self._clock.forget()
+        self._finish(self._clock)
+
+    def _finish(self, clock: StepClock) -> None:
+        notes: tuple[str, ...] = () if self.cpus else ("the process could not be bound to one CPU",)
+        if clock.steps < self.least:
+            notes += (f"the loader ended after {clock.steps} of {self.least} timed steps",)
         clock.leave_out_warm_up(self.least)
         self.timing = clock.timing(self.workload, cpus=self.cpus, notes=notes)
 
 
 # -- in turns ----------------------------------------------------------------------------------------------------------
-
-_END = object()
 
 
 def process_switches(before: Mapping[str, str]) -> dict[str, str]:
@@ -410,36 +446,69 @@ class TurnsWindow:
     def __init__(self, backend: Backend, turns: Turns, *, settle: int) -> None:
         self.backend = backend
         self.turns = turns
-        self.settle = settle
+        self.has_ended = False
+        self._settling = _Settling(settle)
+        #: What counts as cost; set when the first turn may come.
+        self._clock: Callable[[], int] | None = None
+        #: The steps of this turn, and what each cost.
+        self._steps = self._ran = 0
+        self._began = 0, 0
+        self._costs: list[int] = []
+        self._walls: list[int] = []
 
     def run(self, step: Callable[[], object]) -> None:
         """Call a step. Its exceptions are raised here."""
-        for _ in self._iterate(iter(int, 1), warm_up=thresholds.WARMUP_STEPS):
+        # A loop as long as the test's own window has no batch to spare for this.
+        self._settling.most = thresholds.WARMUP_STEPS
+        while self.begin():
             step()
+            self.end()
 
     def iterate(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield a batch per step; fetching it is part of the step. Raises `CaptureError` if the loader ends too early."""
-        # A loader as long as the test's own window has no batch to spare.
-        yield from self._iterate(iter(batches), warm_up=0)
+        return iterate(self, batches)
 
-    def _iterate(self, source: Iterator[Batch], *, warm_up: int) -> Iterator[Batch]:
-        yield from warmed(source, self.settle, most=warm_up)
-        on_cpu = self.backend.target().device == "cpu"
-        clock = time.process_time_ns if on_cpu else time.perf_counter_ns
-        self.turns.ready("process" if on_cpu else "wall")
-        ran = 0
-        while steps := self.turns.wait():
-            costs, walls = [], []
-            for _ in range(steps):
-                # Without this the work that a step left behind would be timed as part of the next one.
-                self.backend.synchronize()
-                began_wall, began = time.perf_counter_ns(), clock()
-                batch = next(source, _END)
-                if batch is _END:
-                    raise CaptureError(f"the loader ended after {ran} timed steps; give it more batches.")
-                yield batch  # type: ignore[misc]
-                self.backend.synchronize()
-                costs.append(max(0, clock() - began))
-                walls.append(max(0, time.perf_counter_ns() - began_wall))
-                ran += 1
-            self.turns.done(costs, walls)
+    def begin(self) -> bool:
+        """Begin the next step, after a wait for the turn if it is the first; return False after the last turn."""
+        if self.has_ended:
+            return False
+        if self._settling.needs_step():
+            return True
+        if self._clock is None:
+            on_cpu = self.backend.target().device == "cpu"
+            self._clock = time.process_time_ns if on_cpu else time.perf_counter_ns
+            self.turns.ready("process" if on_cpu else "wall")
+            if self._is_last_turn():
+                return False
+        # Without this the work that a step left behind would be timed as part of the next one.
+        self.backend.synchronize()
+        self._began = time.perf_counter_ns(), self._clock()
+        return True
+
+    def end(self) -> bool:
+        """End the step, and after the last one of a turn wait for the next turn; return whether there is none."""
+        if self._clock is None:
+            self._settling.ran += 1
+        elif not self.has_ended:
+            self.backend.synchronize()
+            began_wall, began = self._began
+            self._costs.append(max(0, self._clock() - began))
+            self._walls.append(max(0, time.perf_counter_ns() - began_wall))
+            self._ran += 1
+            if len(self._costs) == self._steps:
+                self.turns.done(self._costs, self._walls)
+                self._is_last_turn()
+        return self.has_ended
+
+    def close(self, what: str) -> None:
+        """Raise `CaptureError`: there are no more steps for the turns that are left."""
+        if not self.has_ended:
+            if self._clock is None:
+                raise self._settling.refuse(what)
+            raise CaptureError(f"the loader ended after {self._ran} timed steps; give it more batches.")
+
+    def _is_last_turn(self) -> bool:
+        """Wait for the next turn; return whether there is none."""
+        self._steps, self._costs, self._walls = self.turns.wait(), [], []
+        self.has_ended = not self._steps
+        return self.has_ended

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from perfguard.capture import Backend
 from perfguard.capture.environment import environment_of
@@ -25,6 +25,36 @@ Batch = TypeVar("Batch")
 Pace = Callable[[Callable[[], None], int], None]
 #: Called after every step with its phase, the steps done and the total.
 Progress = Callable[[Phase, int, int], None]
+
+
+class Steps(Protocol):
+    """Runs the phases around the steps of a loop: a `Driver`, or a window of a controlled process."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no further step is needed."""
+
+    def begin(self) -> bool:
+        """Begin the next step; return False, and do nothing, once the phases have ended."""
+
+    def end(self) -> bool:
+        """End the step that has begun; return whether the phases have ended."""
+
+    def close(self, what: str) -> object:
+        """End early, as there are no more steps; `what` is a text for the number of steps, such as "{} steps were run"."""
+
+
+def iterate(steps: Steps, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Yield a batch for every step; a step is the fetch of the batch and the body of the loop."""
+    source = iter(batches)
+    while steps.begin():
+        try:
+            batch = next(source)
+        except StopIteration:
+            steps.close("the loader gave {} batches")
+            return
+        yield batch
+        steps.end()
 
 
 def plain_pace(function: Callable[[], None], rounds: int) -> None:
@@ -96,15 +126,7 @@ class Driver:
         `abort`: a generator does not see that.
         """
         try:
-            source = iter(batches)
-            while self.begin():
-                try:
-                    batch = next(source)
-                except StopIteration:
-                    self.close("the loader gave {} batches")
-                    return
-                yield batch
-                self.end()
+            yield from iterate(self, batches)
         except GeneratorExit:
             raise
         except BaseException as error:
@@ -156,6 +178,11 @@ class Driver:
     def has_ended(self) -> bool:
         """Whether the capture is over, after success or failure."""
         return self.recording is not None or bool(self.problem)
+
+    @property
+    def is_profiling(self) -> bool:
+        """Whether the profiler is on."""
+        return self._profiling
 
     def abort(self, error: BaseException) -> None:
         """End a capture after an error: stop the profiler, keep what was written, mark the recording. Idempotent.

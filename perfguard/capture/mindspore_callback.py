@@ -19,6 +19,7 @@ from perfguard.capture.driver import Driver
 from perfguard.capture.environment import package_version
 from perfguard.capture.mindspore_backend import MindSporeBackend, imported_mindspore, require_no_warmup, require_via
 from perfguard.capture.mindspore_options import mindspore_options
+from perfguard.capture.training import EVALUATED
 from perfguard.errors import CaptureError, UsageError
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
@@ -146,10 +147,8 @@ class RecordingCallback:
     def on_eval_begin(self, run_context: Any) -> None:
         """End a window of steps that an evaluation interrupts: its operators would count as those of the training."""
         self._has_evaluated = True
-        window = self._driver.window
-        is_inside = self._capture.begun > window.skip_first + self._driver.timed_steps and not self._driver.has_ended
-        if self._is_training and self._unit == "step" and is_inside:
-            self._close("{} steps were run before an evaluation began inside the window")
+        if self._is_training and self._unit == "step" and self._driver.is_profiling:
+            self._close(EVALUATED)
 
     # -- the user's own loop -------------------------------------------------------------------------------------------
 

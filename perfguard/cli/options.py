@@ -140,14 +140,20 @@ def _choose_colours(context: click.Context, option: click.Parameter, value: str 
 
 def confirm_deletion(what: str, *, yes: bool) -> None:
     """Ask whether to delete, unless `--yes` was given; end the command where the answer is no."""
+    confirm(f"Delete {what}?", nothing="nothing was deleted", to="delete", yes=yes)
+
+
+def confirm(question: str, *, nothing: str, to: str, yes: bool) -> None:
+    """Ask, unless `--yes` was given; end the command where the answer is no.
+
+    `nothing` reports that nothing was done, and `to` is the verb of what was not.
+    """
     try:
-        agreed = yes or click.confirm(f"Delete {what}?")
+        agreed = yes or click.confirm(question)
     except click.Abort as error:
-        raise UsageError(
-            "The question was not answered, so nothing was deleted; to delete without a question: --yes"
-        ) from error
+        raise UsageError(f"The question was not answered, so {nothing}; to {to} without a question: --yes") from error
     if not agreed:
-        echo_plain("nothing was deleted")
+        echo_plain(nothing)
         sys.exit(Exit.USAGE)
 
 

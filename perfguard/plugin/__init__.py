@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfguard.version import install_command
-
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Generator
@@ -52,7 +50,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 _FILES = {
     "--perfguard-out": ("", "Write a report in any installed format, such as sarif:findings.sarif. May be repeated."),
     "--perfguard-report": ("json:", "Write everything measured and judged to a JSON file."),
-    "--perfguard-html": ("html:", f"Write the page with everything; it needs: {install_command('html')}."),
+    "--perfguard-html": ("html:", "Write the page with everything (needs the extra html)."),
     "--perfguard-markdown": ("markdown:", "Write a summary in Markdown, for a pull request or a job's page."),
     "--perfguard-metrics": ("metrics:", "Write the numbers as OpenMetrics, for GitLab's metrics reports."),
 }

@@ -25,6 +25,7 @@ from perfguard.capture import backend as backend_named
 from perfguard.capture.command import last_line
 from perfguard.capture.controlled import ControlledWindow, TurnsWindow, bind
 from perfguard.capture.driver import require_callable
+from perfguard.capture.training import Training
 from perfguard.plugin.plain import PlainGuard, failing
 from perfguard.settings import Settings
 from perfguard.timing import write_timing
@@ -341,6 +342,17 @@ class ControlledGuard(PlainGuard):
             window = self._plugin.window(self._prepared(), self._test, workload)
             yield from window.iterate(batches)
         self._plugin.keep(self._test, window)
+
+    def _training(self, name: str | None) -> Training[Any]:
+        """Time a training that a framework runs."""
+        workload = named(self._test.nodeid, name)
+        if not self._test.times(workload):
+            return super()._training(name)
+        return Training(
+            lambda: self._plugin.window(self._prepared(), self._test, workload),
+            done=lambda window: self._plugin.keep(self._test, window),
+            failing=lambda: failing(self._item),
+        )
 
     def callback(self, *, name: str | None = None, **how: Any) -> Any:
         """Return a callback that does nothing."""

@@ -15,9 +15,12 @@ import pytest
 
 from perfguard.capture import REPLAY, Backend, backend
 from perfguard.capture.driver import Driver, Pace, plain_pace, require_callable
+from perfguard.capture.lightning_callback import lightning_callback
 from perfguard.capture.mindspore_callback import RecordingCallback, mindspore_callback
 from perfguard.capture.replay import replay
 from perfguard.capture.script import run_script
+from perfguard.capture.trainer_callback import trainer_callback
+from perfguard.capture.training import Training
 from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.guard import Callback
 from perfguard.judge.shown_time import step_time_of
@@ -32,6 +35,7 @@ from perfguard.workload import named
 Batch = TypeVar("Batch")
 
 _LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
+_TRAINING_LEFT = "the training was left before its window was over"
 
 #: What a test raises that skips itself.
 _SKIPS = (pytest.skip.Exception, SkipTest)
@@ -54,7 +58,10 @@ class GateGuard:
         self._names: set[str | None] = set()
         #: Callbacks handed out, and what they record.
         self._watches: list[tuple[RecordingCallback, str]] = []
+        #: The window that is open, what to say if it is left so, and those that trainings have ended.
         self._driver: Driver | None = None
+        self._left = _LOOP_LEFT
+        self._trained: list[Driver] = []
         self._backend: Backend | None = None
         self._problem: PerfguardError | None = None
         self._began = time.monotonic()
@@ -132,6 +139,18 @@ class GateGuard:
             self._watches.append((watch, workload))
             return watch
 
+    def trainer_callback(self, *, name: str | None = None) -> Any:
+        """Return a callback for transformers' Trainer, whose recording is judged when the test has ended."""
+        __tracebackhide__ = True
+        with self._failing():
+            return trainer_callback(self._training(name))
+
+    def lightning_callback(self, *, name: str | None = None) -> Any:
+        """Return a callback for Lightning's Trainer, whose recording is judged when the test has ended."""
+        __tracebackhide__ = True
+        with self._failing():
+            return lightning_callback(self._training(name))
+
     # -- what the hooks call ---------------------------------------------------------------------------------------
 
     def abandon(self, error: BaseException | None = None) -> None:
@@ -139,7 +158,7 @@ class GateGuard:
 
         Without `error` the test has left its loop.
         """
-        error = GeneratorExit(_LOOP_LEFT) if error is None else error
+        error = GeneratorExit(self._left) if error is None else error
         driver, self._driver = self._driver, None
         if driver is None:
             return
@@ -160,6 +179,10 @@ class GateGuard:
             for watch, workload in self._watches:
                 if (recording := watch.close() if watch.is_used else None) is not None:
                     self._add(self._judging.judge(recording, workload, self.settings))
+            for driver in self._trained:
+                assert driver.recording is not None
+                again = self._item, time.monotonic() - self._began
+                self._add(self._judging.judge(driver.recording, driver.workload, self.settings, timed=again))
 
     def settle_baselines(self, *, passed: bool) -> None:
         """Write the baselines that are due after the test; a failed test leaves none."""
@@ -191,15 +214,27 @@ class GateGuard:
         self._backend.prepare(self.settings.threads)
         return self._backend
 
-    def _new_driver(self, name: str | None) -> Driver:
+    def _training(self, name: str | None) -> Training[Driver]:
         workload = self._workload(name)
+        return Training(lambda: self._open(workload, _TRAINING_LEFT), done=self._keep_training, failing=self._failing)
+
+    def _keep_training(self, driver: Driver) -> None:
+        self._driver = None
+        self._trained.append(driver)
+
+    def _new_driver(self, name: str | None) -> Driver:
+        return self._open(self._workload(name), _LOOP_LEFT)
+
+    def _open(self, workload: str, left: str) -> Driver:
+        """Open the window of a workload; `left` is what to say if the test leaves it open."""
         if self._no_backend is not None:
             raise self._no_backend
         prepared = self._backend or self._prepare_backend()
         if self._driver is not None:
             # A loop before this one was left: its profiler must stop before another starts.
             self.abandon()
-            raise CaptureError(f"{_LOOP_LEFT}, in {self._item.nodeid}; loop to its end, perfguard ends it.")
+            raise CaptureError(f"{self._left}, in {self._item.nodeid}; let it run to its end, perfguard ends it.")
+        self._left = left
         self._driver = Driver(
             prepared,
             workload=workload,

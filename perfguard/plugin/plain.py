@@ -17,6 +17,7 @@ from perfguard.window import StepWindow
 
 if TYPE_CHECKING:
     from perfguard.capture.script import Script
+    from perfguard.capture.training import Training
     from perfguard.guard import Callback
 
 Batch = TypeVar("Batch")
@@ -58,6 +59,27 @@ class PlainGuard:
         from perfguard.capture.mindspore_callback import plain_callback
 
         return plain_callback()
+
+    def trainer_callback(self, *, name: str | None = None) -> Any:
+        """Return a callback that stops a training of transformers' Trainer after one step."""
+        __tracebackhide__ = True
+        from perfguard.capture.trainer_callback import trainer_callback
+
+        with failing(self._item):
+            return trainer_callback(self._training(name))
+
+    def lightning_callback(self, *, name: str | None = None) -> Any:
+        """Return a callback that stops a training of Lightning's Trainer after one step."""
+        __tracebackhide__ = True
+        from perfguard.capture.lightning_callback import lightning_callback
+
+        with failing(self._item):
+            return lightning_callback(self._training(name))
+
+    def _training(self, name: str | None) -> Training[Any]:
+        from perfguard.capture.training import OneStep, Training
+
+        return Training(OneStep, done=lambda steps: None, failing=lambda: failing(self._item))
 
     def script(self, command: Sequence[str | os.PathLike[str]], *, name: str | None = None, **how: Any) -> None:
         """Run the command, without any profiler; fails the test where it fails."""

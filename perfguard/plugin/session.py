@@ -211,7 +211,7 @@ class GateSession:
         if not guard.verdicts and (guard.is_used or is_gate_test(item)):
             self._fail(
                 item,
-                "perfguard.steps(loader) was never looped over, or perfguard.callback() never used"
+                "perfguard.steps(loader) was never looped over, or a callback was never used"
                 if guard.is_used
                 else "call perfguard(step), or loop over perfguard.steps(loader) to its end",
             )

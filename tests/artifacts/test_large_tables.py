@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,7 +28,7 @@ from perfguard.measure import measure
 from perfguard.recording import read_recording
 from perfguard.testing import generate
 from tests.artifacts.reading import read_by_csv_module
-from tests.conftest import CHECKOUT
+from tests.conftest import RECORDED, corpus_place
 from tests.contract.test_damage import CASES, Damage, cells, lines
 from tests.contract.together import inspect_together, places
 
@@ -83,18 +82,17 @@ def refuse_difference(found: Both) -> None:
                 assert getattr(other.executions, name) == getattr(one.executions, name), name
 
 
-def corpus_entries() -> list[str]:
-    named = os.environ.get("PERFGUARD_CORPUS")
-    place = Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
-    found = {path.parent for path in place.rglob("*.csv")} if place.is_dir() else set()
-    tops = {path.relative_to(place).parts[:2] for path in found}
-    return sorted("/".join(top) for top in tops)
+def entries() -> list[Path]:
+    """Return the real directories with tables, inside and in the corpus."""
+    places = [RECORDED.parent, corpus_place()]
+    found = {place.joinpath(*path.relative_to(place).parts[:2]) for place in places for path in place.rglob("*.csv")}
+    return sorted(found)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("entry", corpus_entries())
-def test_the_corpus_is_judged_alike(corpus, entry):
-    (found,) = both([corpus.parent / entry])
+@pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.parent.name}-{entry.name}")
+def test_real_output_is_judged_alike(entry):
+    (found,) = both([entry])
     refuse_difference(found)
 
 

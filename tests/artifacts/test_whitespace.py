@@ -17,6 +17,7 @@ from perfguard.contract.inspection import Contract
 from perfguard.documents import schema
 from perfguard.findings import Code, Severity
 from tests.artifacts.reading import read_file
+from tests.conftest import recorded
 
 
 def read(form: str, text: str, place: Path, rules: dict | None = None) -> Content:
@@ -423,8 +424,8 @@ def test_the_analysis_of_device_operators_is_asked_for_as_a_whole(tmp_path):
     assert not any("step_trace" in place or "flops" in place or "hccl" in place for place in found)
 
 
-def test_the_flat_layouts_ask_for_the_seven_files_of_a_cpu_run(corpus, tmp_path):
-    place = next((corpus / "mindspore-2.0-cpu-graph-env").rglob("profiler"))
+def test_the_flat_layouts_ask_for_the_seven_files_of_a_cpu_run(tmp_path):
+    place = next(recorded("mindspore-2.0-cpu-graph-env")[0].rglob("profiler"))
     names = sorted(path.name for path in place.iterdir())
     assert len(names) == 7
     for gone in names:
@@ -469,15 +470,14 @@ def test_a_complete_rank_of_1_x_has_no_error(corpus):
     assert errors(contract) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["mindspore-2.0-cpu-graph-env", "mindspore-2.0-cpu-graph-window4", "mindspore-2.0-cpu-graph-2ranks"]
-)
-def test_real_recordings_of_2_0_have_no_error(corpus, name):
-    contract = inspect(replay(corpus / name))
-    assert {cycle.layout.id for cycle in contract.cycles} == {"ms-2.0"}
-    assert errors(contract) == []
+def test_real_recordings_of_2_0_have_no_error():
+    for place in recorded("mindspore-2.0-cpu-graph-*"):
+        contract = inspect(replay(place))
+        assert {cycle.layout.id for cycle in contract.cycles} == {"ms-2.0"}, place
+        assert errors(contract) == [], place
 
 
-def test_a_run_that_died_in_its_analysis_lacks_profiler_info(corpus):
-    contract = inspect(replay(corpus / "mindspore-2.0-cpu-pynative-incomplete"))
-    assert [f.code for f in contract.findings if f.severity is Severity.ERROR] == [Code.C110]
+def test_a_run_that_died_in_its_analysis_lacks_profiler_info():
+    for place in recorded("mindspore-2.0-cpu-pynative-incomplete"):
+        contract = inspect(replay(place))
+        assert [f.code for f in contract.findings if f.severity is Severity.ERROR] == [Code.C110], place

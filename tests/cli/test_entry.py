@@ -143,8 +143,8 @@ def test_the_help_lists_the_command(name):
         (("Check",), "There is no command 'Check'; did you mean 'check'?"),
         (
             ("zzz",),
-            "There is no command 'zzz'; known are run, check, analyse, compare, ab, calibrate, ops, sql, report, view, "
-            "baseline, history, schema, codes.",
+            "There is no command 'zzz'; known are init, doctor, run, check, analyse, compare, ab, calibrate, ops, sql, report, "
+            "view, baseline, history, schema, codes.",
         ),
         (("baseline", "shwo"), "'show'?"),
         (("baseline", "refesh"), "'refresh'?"),

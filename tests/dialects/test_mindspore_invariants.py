@@ -13,7 +13,8 @@ import pytest
 from perfguard.contract import Contract, inspect
 from perfguard.findings import Severity
 from perfguard.recording import Recording, read_recording
-from tests.conftest import RECORDINGS
+from tests import conftest
+from tests.conftest import RECORDINGS, corpus_place
 from tests.contract.together import inspect_together, places
 
 GRAPH, PYNATIVE = "mindspore-graph", "mindspore-pynative"
@@ -473,13 +474,13 @@ def test_corrupted_flat_files_break_exactly_these_invariants(name, corrupted_fla
 # -- the corpus ------------------------------------------------------------------------------------------------------
 
 
-def test_real_output_breaks_no_invariant(corpus):
-    named = [*corpus.glob("mindspore-2.*-cpu-*"), corpus.parent / "mindinsight" / "ascend-1.x-single"]
+def test_real_output_breaks_no_invariant():
+    named = [*conftest.recorded("mindspore-2.*-cpu-*"), corpus_place() / "mindinsight" / "ascend-1.x-single"]
     there = [place for place in named if place.is_dir()]
     contracts = inspect_together([read_recording(place) for place in there])
-    found = {place.name: invariant_errors(one) for place, one in zip(there, contracts, strict=True)}
+    found = {place: invariant_errors(one) for place, one in zip(there, contracts, strict=True)}
     assert len(found) >= 14
-    assert {name: codes for name, codes in found.items() if codes} == {}
+    assert {place: codes for place, codes in found.items() if codes} == {}
 
 
 def test_real_communication_of_a_cluster_adds_up(corpus):

@@ -15,6 +15,7 @@ from perfguard.contract import inspect
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 from perfguard.testing import generate
+from tests.conftest import recorded
 
 NAME = "events.out.events.summary.1795254893.0.host.example_MS"
 LINEAGE = NAME.removesuffix("MS") + "lineage"
@@ -109,13 +110,14 @@ def test_a_directory_that_keeps_every_rule_is_clean(summary):
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.10"])
-def test_real_output_is_clean(corpus, version):
-    place = corpus / f"mindspore-{version}-summary"
-    assert [f for f in inspect(read_recording(place)).findings if f.severity is not Severity.NOTE] == []
-    (cycle,) = inspect(read_recording(place)).cycles
-    kinds = cycle.artifacts["summary_events"].content.frame["kind"].to_list()
-    assert kinds == ["version", "graph_def", *["summary"] * 7]
-    assert "train_metadata" in cycle.artifacts
+def test_real_output_is_clean(version):
+    for place in recorded(f"mindspore-{version}-summary"):
+        contract = inspect(read_recording(place))
+        assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
+        (cycle,) = contract.cycles
+        kinds = cycle.artifacts["summary_events"].content.frame["kind"].to_list()
+        assert kinds == ["version", "graph_def", *["summary"] * 7]
+        assert "train_metadata" in cycle.artifacts
 
 
 def test_every_flipped_bit_of_a_file_is_found(summary):
@@ -293,8 +295,9 @@ def test_a_configuration_is_known_by_its_keys(tmp_path, document, version):
     assert contract.cycles[0].artifacts["profiler_config"].schema == version
 
 
-def test_the_real_configuration_is_clean(corpus):
-    assert inspect(read_recording(corpus / "mindspore-2.10-dynamic-config")).findings == ()
+def test_the_real_configuration_is_clean():
+    for place in recorded("mindspore-2.10-dynamic-config"):
+        assert inspect(read_recording(place)).findings == ()
 
 
 @pytest.mark.parametrize(

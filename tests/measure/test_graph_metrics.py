@@ -17,6 +17,7 @@ from perfguard.measure import METRICS, measure
 from perfguard.measure.census import Census, Counted, differences
 from perfguard.measure.graphs import graph_name
 from perfguard.recording import read_recording
+from tests.conftest import recorded
 
 
 @pytest.mark.parametrize(
@@ -220,18 +221,13 @@ def test_passes_are_read_in_the_order_they_were_saved_in(tmp_path):
     assert saved_passes(tmp_path / "missing") == []
 
 
-def test_real_output_of_2_0_has_the_operators_its_backend_fused(tmp_path):
-    import os
-
-    place = Path(os.environ.get("PERFGUARD_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus"))
-    graphs = place / "recorded" / "mindspore-2.0-ir-level1"
-    if not graphs.is_dir():
-        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
-    values = {one.label: one.value for one in measure(inspect(read_recording(graphs)))}
-    assert values["graph_compilations[construct.Default]"] == 1
-    assert values["graphs_built"] == 1
-    assert values["graph_operators[MatMulBiasAddFusion]"] == 1
-    assert values["graph_operators[MatMul]"] == 1
+def test_real_output_of_2_0_has_the_operators_its_backend_fused():
+    for place in recorded("mindspore-2.0-ir-level1"):
+        values = {one.label: one.value for one in measure(inspect(read_recording(place)))}
+        assert values["graph_compilations[construct.Default]"] == 1
+        assert values["graphs_built"] == 1
+        assert values["graph_operators[MatMulBiasAddFusion]"] == 1
+        assert values["graph_operators[MatMul]"] == 1
 
 
 # -- two censuses ----------------------------------------------------------------------------------------------------

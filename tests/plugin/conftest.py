@@ -182,8 +182,10 @@ class Project:
         timeout_s: float = SECONDS_UNTIL_A_HANG,
     ) -> Run:
         if preexec is None and not any(name.startswith(READ_AT_THE_START) for name in env or ()):
-            has_torch = any("import torch" in path.read_text("utf-8") for path in self.directory.rglob("*.py"))
-            modules = ["torch", "perfguard.capture.torch_backend"] if has_torch else []
+            source = "\n".join(path.read_text("utf-8") for path in self.directory.rglob("*.py"))
+            modules = ["torch", "perfguard.capture.torch_backend"] if "import torch" in source else []
+            # Their imports take as long as ten runs.
+            modules += [name for name in ("transformers.trainer", "lightning.pytorch") if name.split(".")[0] in source]
             return forks(*modules).run(self.directory, arguments, environment(**(env or {})), timeout_s)
         done = subprocess.run(
             self.command(*arguments),

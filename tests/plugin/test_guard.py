@@ -223,7 +223,7 @@ def test_a_test_that_asks_for_perfguard_and_measures_nothing_fails(project):
         "test_names_a_fixture_that_names_it": "call perfguard(step), or loop over perfguard.steps(loader) to its end.",
         "test_uses_the_fixture": "call perfguard(step), or loop over perfguard.steps(loader) to its end.",
         "test_has_a_marker_of_its_own": "it has the marker, and not the fixture: add the argument `perfguard`.",
-        "test_makes_a_loop_it_never_runs": "perfguard.steps(loader) was never looped over, or perfguard.callback() never used.",
+        "test_makes_a_loop_it_never_runs": "perfguard.steps(loader) was never looped over, or a callback was never used.",
         "TestWithMarker::test_forgets": "a unittest.TestCase takes no fixture as argument: write the test as a function.",
     }
     assert (run.status, run.counts) == (1, {"failed": len(forget), "passed": 3}), run.text

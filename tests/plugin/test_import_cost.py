@@ -69,7 +69,7 @@ def test_its_entry_adds_no_module_that_pytest_has_not_loaded(tmp_path):
 @pytest.mark.parametrize(
     "code, own",
     [
-        ("import perfguard; perfguard.__version__", {"perfguard", "perfguard.version"}),
+        ("import perfguard; perfguard.__version__", {"perfguard", "perfguard.version", "perfguard._version"}),
         ("import perfguard; perfguard.StepWindow(active=3)", {"perfguard", "perfguard.window", "perfguard.errors"}),
         ("from perfguard import Callback, Guard", {"perfguard", "perfguard.guard"}),
     ],
@@ -91,5 +91,5 @@ def test_help_loads_the_commands_and_nothing_they_work_with(tmp_path, arguments)
     modules = imported(tmp_path, f"from perfguard.cli import cli; cli.main({arguments}, standalone_mode=False)")
     own = {name for name in modules if name.startswith("perfguard.")}
     beside = {name.removeprefix("perfguard.") for name in own if not name.startswith("perfguard.cli")}
-    assert beside == {"errors", "screen", "version"}
+    assert beside == {"errors", "screen", "version", "_version"}
     assert packages(modules) & HEAVY == {"click"}
