@@ -107,7 +107,8 @@ def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
     from perfguard.artifacts.timelines import timelines_in
     from perfguard.recording import read_recording
 
-    assert verdict.recording is not None
+    if verdict.recording is None:
+        return None, None  # it is a link that is not followed
     found = timelines_in(read_recording(verdict.recording))
     if not found:
         return None, None

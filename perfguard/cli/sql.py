@@ -105,7 +105,7 @@ def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recordin
     places = list(recordings_in(path))
     if output is not None:
         refuse_clash(places, [output])
-    return [(place.name or str(place), replay(place), None) for place in places]
+    return [(place.name or str(place), replay(place, found_in=path), None) for place in places]
 
 
 def _listing(found: OpenTables, table: str | None) -> str:
