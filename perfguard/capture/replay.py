@@ -14,7 +14,8 @@ from perfguard.recording import FACTS_FILES, RECORDING_FILE, Recording, leads_ou
 def replay(directory: Path, *, found_in: Path | None = None) -> Recording:
     """Return the recording in `directory`, with its recording.json and steps.json if perfguard wrote them.
 
-    One that was `found_in` another directory, and not named, may be a link: it is not followed out of that directory. Raises `UsageError` if it is not a directory, `DamagedError` if one of these files is damaged.
+    One that was `found_in` another directory, and not named, may be a link: it is not followed out of that directory.
+    Raises `UsageError` if it is not a directory, `DamagedError` if one of these files is damaged.
     """
     recordings = recordings_in(directory)
     if len(recordings) != 1:

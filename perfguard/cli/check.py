@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -119,7 +119,13 @@ def command(
     # SARIF holds findings alone.
     is_measured = as_json or metrics or any(file.format != "sarif" for file in files)
     found_in = local_path(directory)
-    how = {"found_in": found_in, "expected": expected, "layout": layout, "measured": is_measured, "notes": as_json or explain}
+    how: dict[str, Any] = {
+        "found_in": found_in,
+        "expected": expected,
+        "layout": layout,
+        "measured": is_measured,
+        "notes": as_json or explain,
+    }
     verdicts: list[Verdict] = []
     outcomes: list[Outcome] = []
     with Bar() as bar, _visiting(engine, jobs, scheduler, bar) as visit:

@@ -22,7 +22,7 @@ from perfguard.gate import Update
 from perfguard.plugin.fixture import GUARD, GateGuard
 from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
-from perfguard.plugin.options import named_places, report_files, runs_no_test
+from perfguard.plugin.options import named_places, report_files, require_rootdir, runs_no_test
 from perfguard.plugin.projects import Project
 from perfguard.plugin.summary import append_github_summary, github_summary, write_summary
 from perfguard.recording import Provenance
@@ -40,6 +40,7 @@ _WORKER_KEY = "perfguard_collected"
 def start(config: pytest.Config) -> None:
     """Read the settings, refuse a run that cannot work, and register the session."""
     try:
+        require_rootdir(config)
         session = GateSession(config)
     except PerfguardError as error:
         raise pytest.UsageError(f"perfguard: {error}") from error
