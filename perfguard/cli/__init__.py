@@ -24,6 +24,8 @@ _COMMANDS = {
     "codes": "schema",
 }
 
+_DEFECTS = "please report it with the lines above; what the input holds can be left out"
+
 
 class _Commands(CommandGroup):
     """Imports a command when it is run, so that `--help` stays quick."""
@@ -61,6 +63,11 @@ def main() -> None:
                 if stream is not None:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             sys.exit(Exit.USAGE)
+        except Exception as error:
+            # Python would exit with 1, which means a regression.
+            sys.excepthook(type(error), error, error.__traceback__)
+            echo_plain(f"perfguard: this is a defect of perfguard ({_DEFECTS}).", err=True)
+            raise SystemExit(Exit.USAGE) from error
 
 
 def _main() -> None:

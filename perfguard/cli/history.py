@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import Exit, counted, echo, echo_lines, refuse_clash, screen, table_text
+from perfguard.cli.output import Exit, counted, echo, echo_data, echo_lines, refuse_clash, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.version import UPGRADE
 
@@ -80,8 +80,8 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
 
 
 def _added(name: str, entry: Entry, given: RunFacts, done: Added) -> str:
-    from perfguard.reports.names import printable
     from perfguard.reports.trend import commit_text
+    from perfguard.screen import printable
 
     if not done.is_new:
         marked = f"; now of release {printable(done.marked)}" if done.marked else ""
@@ -367,7 +367,7 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         write_atomically(file, text)
         return
     for piece in text:
-        click.echo(piece.encode("utf-8"), nl=False)
+        echo_data(piece, is_json=form == "json")
 
 
 def _nothing(sentence: str) -> None:

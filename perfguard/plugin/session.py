@@ -28,8 +28,7 @@ from perfguard.plugin.summary import append_github_summary, github_summary, writ
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_document, verdict_from_document
-from perfguard.reports.names import printable
-from perfguard.screen import put_right
+from perfguard.screen import LOG, printable, put_right
 from perfguard.stores.directory import names_baseline
 from perfguard.version import __version__
 
@@ -266,7 +265,7 @@ class GateSession:
         if self.why and not self._has_printed_why and reporter is not None:
             self._has_printed_why = True
             reporter.ensure_newline()
-            reporter.write_line(f"perfguard: the run fails: {self.why}", red=True)
+            reporter.write_line(LOG.carried(printable(f"perfguard: the run fails: {self.why}")), red=True)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember what ended the run early."""

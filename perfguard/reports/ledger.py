@@ -6,7 +6,8 @@ from perfguard.judge.attribution import Doubt, Unattributed, attribution_of
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import show, signed_ms, signed_us
 from perfguard.judge.verdict import Verdict
-from perfguard.reports.names import cut, printable, shortened
+from perfguard.reports.names import cut, shortened
+from perfguard.screen import printable
 
 #: Most lines of a ledger in a message; a part needs at least 1/100 of the whole change for a line of its own.
 _LINES = 8

@@ -11,9 +11,8 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
-from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
-from perfguard.screen import LOG, Screen
+from perfguard.screen import LOG, Screen, printable
 
 #: Names and types of columns.
 Columns = Sequence[tuple[str, str]]

@@ -19,11 +19,10 @@ from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
-from perfguard.reports.names import printable
 from perfguard.reports.overview import baseline_commit, trade_off, where_text, with_upgrade
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
-from perfguard.screen import LOG, Screen
+from perfguard.screen import LOG, Screen, printable
 from perfguard.workload import moved
 
 #: Most findings of one code in a message; the rest is counted.
