@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -87,13 +88,31 @@ class BaselineDirectory:
 
     def _lock_path(self) -> Path:
         # In the folder of temporary files, so that no lock remains in a repository.
-        user = os.getuid() if hasattr(os, "getuid") else "user"
         name = hashlib.sha256(os.fsencode(self.directory.resolve())).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"perfguard-{user}-{name}.lock"
+        return _private_folder() / f"{name}.lock"
 
     def path(self, workload: str) -> Path:
         """Return the file of a workload."""
         return self.directory / f"{file_name(workload)}.json"
+
+
+def _private_folder() -> Path:
+    """Return this user's folder among the temporary files, which every user can write to.
+
+    Raises `StoreError` for one that others could have planted something in: it has a name that they know.
+    """
+    if not hasattr(os, "getuid"):
+        return Path(tempfile.gettempdir())  # Windows: it is the user's own
+    folder = Path(tempfile.gettempdir()) / f"perfguard-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise StoreError(
+            f"{folder} must be a directory of yours that nobody else can use (mode 0700), because baselines are locked in it. "
+            "Remove it, or set TMPDIR to another directory, then run the same command again."
+        )
+    return folder
 
 
 def names_baseline(name: str) -> bool:
