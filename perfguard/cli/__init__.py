@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 
 import click
@@ -24,7 +25,7 @@ _COMMANDS = {
     "codes": "schema",
 }
 
-_DEFECTS = "please report it with the lines above; what the input holds can be left out"
+_DEFECT = "perfguard: this is a defect of perfguard. Report it with the lines above, without what is secret in them."
 
 
 class _Commands(CommandGroup):
@@ -65,8 +66,7 @@ def main() -> None:
             sys.exit(Exit.USAGE)
         except Exception as error:
             # Python would exit with 1, which means a regression.
-            sys.excepthook(type(error), error, error.__traceback__)
-            echo_plain(f"perfguard: this is a defect of perfguard ({_DEFECTS}).", err=True)
+            echo_plain("".join(traceback.format_exception(error)) + _DEFECT, err=True)
             raise SystemExit(Exit.USAGE) from error
 
 

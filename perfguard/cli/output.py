@@ -90,12 +90,6 @@ def echo_line(text: str, *, err: bool = False) -> None:
     echo(printable(text), err=err)
 
 
-def echo_lines(text: str, *, err: bool = False) -> None:
-    """Print lines, with the control characters in each escaped."""
-    for line in text.split("\n"):
-        echo_line(line, err=err)
-
-
 def echo_json(text: str, *, nl: bool = True) -> None:
     """Print a JSON document, which stays one whatever characters standard output has."""
     click.echo(json_for(sys.stdout, text), nl=nl, color=False)

@@ -59,7 +59,7 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
         rows.append((rest, _others(others, own)))
         rows.sort(key=lambda row: -abs(row[0]))
     rows.append((current - base - sum(tenths for tenths, _ in rows), "residual"))
-    what = _WHOLE.get(ledger.metric, f"step ({ledger.metric})")
+    what = _WHOLE.get(ledger.metric, f"step ({printable(ledger.metric)})")
     rank = "" if ledger.rank is None else f" of rank {ledger.rank}, the slowest"
     width = max(len(_signed(tenths)) for tenths, _ in rows)
     times = "" if most is not None else f"{_us(base)} → {_us(current)} us, "

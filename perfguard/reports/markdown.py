@@ -101,7 +101,7 @@ def _section(verdict: Verdict, report: RunReport) -> str:
         lines += ["", _folded("The time of a step: the numbers behind it", fenced)]
     if verdict.source:
         lines += ["", f"The test: {_code(verdict.source)}"]
-    commands = [f"# {what}\n{command}" for what, command in shown.advice]
+    commands = [line for what, command in shown.advice for line in (f"# {what}", *command.split("\n"))]
     lines += ["", _folded("What to do", _fenced(commands, "bash"))]
     return "\n".join(lines)
 
@@ -154,7 +154,7 @@ def _inline(text: str) -> str:
 
 
 def _fenced(lines: Iterable[str], language: str = "text") -> str:
-    text = "\n".join(lines)
+    text = "\n".join(map(printable, lines))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -136,13 +136,13 @@ def checked(
         for noun in ("ranks", "cycles", "files", "rows")
         if (count := read.get(noun, 0)) or noun == "files"
     )
-    known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
+    known = f" ({printable(', '.join(verdict.layouts))}: {counts})" if verdict.layouts else ""
     only = f"; only {', '.join(select)} checked" if select else ""
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
     lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=most_shown(screen.is_verbose))]
     if explain:
         notes = map(printable, verdict.notes)
-        lines += [f"  layouts: {', '.join(verdict.layouts) or 'none recognised'}", *(f"  {note}" for note in notes)]
+        lines += [f"  layouts: {printable(', '.join(verdict.layouts)) or 'none recognised'}", *(f"  {note}" for note in notes)]
     if metrics and verdict.measurements:
         lines.append(measurement_rows(verdict.measurements, screen))
     return lines

@@ -8,6 +8,7 @@ commit (`synchronous = FULL`): runs are added rarely, and an added run survives 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ _WRITERS = int.from_bytes(b"perfguar", "big")
 _ANSWER_S = 10
 #: Parts of the names of a URL's secret options.
 _SECRET = ("password", "passfile", "sslkey", "secret", "token")
+#: The values of `sslmode` that never send plain text.
+_ENCRYPTED = ("require", "verify-ca", "verify-full")
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 _AGAIN = "then run the same command again."
 
 
@@ -154,7 +158,34 @@ def _url(place: str, *, root: Path) -> URL:
         return URL.create("sqlite", database=str(root / url.database))
     if kind not in ("postgresql", "postgres"):
         raise UsageError(_unknown_url(repr(kind)))
-    return url.set(drivername="postgresql+psycopg")
+    return _encrypted(url.set(drivername="postgresql+psycopg"))
+
+
+def _encrypted(url: URL) -> URL:
+    """Return the URL of a server with a connection that is encrypted, or stays on this machine.
+
+    By itself libpq sends a password in plain text to a server that offers no encryption (libpq, "SSL Support", `prefer`).
+    A mode in PGSSLMODE is the user's own choice. Raises `UsageError` for a URL that asks for less.
+    """
+    mode = url.query.get("sslmode")
+    if _is_here(url) or mode in _ENCRYPTED or (mode is None and os.environ.get("PGSSLMODE")):
+        return url
+    if mode is not None:
+        raise UsageError(
+            f"{_masked(url)} allows an unencrypted connection to another machine (sslmode={mode}), which would show "
+            "password and measurements to the network. Write sslmode=verify-full, or sslmode=require."
+        )
+    return url.update_query_dict({"sslmode": "require"})
+
+
+def _is_here(url: URL) -> bool:
+    """Whether a server is on this machine: a socket, or the loopback interface."""
+    if "service" in url.query or os.environ.get("PGSERVICE"):
+        return False  # a file elsewhere names the host
+    given = [url.host, url.query.get("host"), url.query.get("hostaddr")]
+    named = [one for one in given if one] or [os.environ.get("PGHOST"), os.environ.get("PGHOSTADDR")]
+    hosts = [host for one in named if one for text in ([one] if isinstance(one, str) else one) for host in text.split(",")]
+    return all(host.startswith(("/", "@")) or _LOOPBACK.fullmatch(host) for host in hosts)
 
 
 def _unknown_url(what: str) -> str:
