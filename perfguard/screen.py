@@ -160,6 +160,9 @@ def _has_colours(stream: TextIO) -> bool:
 
 # -- foreign text --------------------------------------------------------------------------------------------------------
 
+#: What makes a cell a formula, and what is a number nevertheless.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
 #: What GitHub's runner obeys in a log: `::` at the beginning of a line after blanks, `##[` anywhere (actions/runner,
 #: src/Runner.Common/ActionCommand.cs).
 _COMMAND = re.compile(r"^( *):(?=:)|(?<=##)\[")
@@ -173,6 +176,14 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def csv_cell(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet takes for a formula; a number stays one.
+
+    Source: OWASP, "CSV Injection".
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and _NUMBER.fullmatch(text) is None else text
 
 
 def _without_command(line: str) -> str:

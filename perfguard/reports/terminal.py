@@ -142,7 +142,10 @@ def checked(
     lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=most_shown(screen.is_verbose))]
     if explain:
         notes = map(printable, verdict.notes)
-        lines += [f"  layouts: {printable(', '.join(verdict.layouts)) or 'none recognised'}", *(f"  {note}" for note in notes)]
+        lines += [
+            f"  layouts: {printable(', '.join(verdict.layouts)) or 'none recognised'}",
+            *(f"  {note}" for note in notes),
+        ]
     if metrics and verdict.measurements:
         lines.append(measurement_rows(verdict.measurements, screen))
     return lines

@@ -768,6 +768,14 @@ def test_a_number_near_the_largest_is_drawn(project):
     assert "step_cost" in run("history", "trend").stdout
 
 
+def test_no_cell_of_an_exported_history_is_a_formula():
+    added([-1.5], workload="=cmd|'/c calc'!A0", metric="overhead")
+    lines = history("export", "--format", "csv").output.splitlines()
+    assert any(",\"'=cmd|'/c calc'!A0\"," in line or ",'=cmd|'/c calc'!A0," in line for line in lines)
+    assert any(",-1.5," in line for line in lines)
+    assert "=cmd" not in [cell[:4] for line in lines for cell in line.split(",")]
+
+
 # -- a stranger's history ------------------------------------------------------------------------------------------------
 
 FOREIGN = "\n::error::taken\r::error::taken\u2028 \x1b[31m \x9b31m \u202e \ud800"

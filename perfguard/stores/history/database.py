@@ -182,9 +182,10 @@ def _is_here(url: URL) -> bool:
     """Whether a server is on this machine: a socket, or the loopback interface."""
     if "service" in url.query or os.environ.get("PGSERVICE"):
         return False  # a file elsewhere names the host
-    given = [url.host, url.query.get("host"), url.query.get("hostaddr")]
-    named = [one for one in given if one] or [os.environ.get("PGHOST"), os.environ.get("PGHOSTADDR")]
-    hosts = [host for one in named if one for text in ([one] if isinstance(one, str) else one) for host in text.split(",")]
+    named = [url.host or "", *(",".join(url.normalized_query.get(key, ())) for key in ("host", "hostaddr"))]
+    if not any(named):
+        named = [os.environ.get("PGHOST", ""), os.environ.get("PGHOSTADDR", "")]
+    hosts = [host for host in ",".join(named).split(",") if host]
     return all(host.startswith(("/", "@")) or _LOOPBACK.fullmatch(host) for host in hosts)
 
 
