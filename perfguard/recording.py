@@ -204,12 +204,12 @@ def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
 def profiler_directory_in(directory: Path) -> Path:
     """Return the directory of the profiler's own files in a recording; a link in its place is not followed."""
     inside = directory / PROFILER_DIRECTORY
-    return inside if inside.is_dir() and not inside.is_symlink() else directory
+    return inside if os.path.isdir(inside) and not os.path.islink(inside) else directory
 
 
 def leads_out(path: Path, directory: Path) -> bool:
     """Whether a path is a link out of a directory."""
-    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+    return os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
 
 
 def read_recording(directory: Path) -> Recording:

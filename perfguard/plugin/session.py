@@ -108,7 +108,12 @@ class GateSession:
     def _described(self, project: Project) -> str:
         time = "time on" if project.settings.time else "time off: exact metrics only"
         place = project.settings.baselines_directory
-        count = sum(names_baseline(path.name) for path in place.glob("*.json")) if place.is_dir() else 0
+        try:
+            count = str(sum(map(names_baseline, os.listdir(place))))
+        except FileNotFoundError:
+            count = "0"
+        except OSError as error:
+            count = str(error.strerror)
         where = place.relative_to(self.config.rootpath) if place.is_relative_to(self.config.rootpath) else place
         return f"({time}); baselines: {where} ({count})"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shutil
 import sys
 
 import pytest
@@ -324,6 +325,15 @@ def damaged(module_project):
     for name, (content, _, _) in DAMAGED.items():
         (project.directory / "baselines" / f"test_a--test_{name}.json").write_bytes(content)
     return project.run("--perfguard", "--perfguard-report=report.json"), project
+
+
+def test_baselines_that_cannot_be_reached_are_one_sentence(recorded):
+    shutil.rmtree(recorded.directory / "baselines")
+    (recorded.directory / "baselines").symlink_to("baselines")
+    for arguments in (("--perfguard",), ("--perfguard", "-v"), ("--perfguard-update",)):
+        run = recorded.run(*arguments)
+        assert (run.status, "Traceback" in run.text) == (4 if "-update" in arguments[0] else 1, False), run.text
+        assert "baselines cannot be " in run.text
 
 
 @pytest.mark.parametrize("name", DAMAGED)

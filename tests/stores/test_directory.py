@@ -347,6 +347,22 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
     assert place.read_text() == "a file"
 
 
+def test_a_link_is_not_written_through(tmp_path):
+    outside = tmp_path / "outside.json"
+    store = BaselineDirectory(tmp_path / "baselines")
+    store.save(baseline(CALLS))
+    path = store.path(WORKLOAD)
+    path.rename(outside)
+    before = outside.read_text()
+    for target in (outside, tmp_path / "nowhere"):
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+        with pytest.raises(StoreError, match="is a link, and is not written through") as raised:
+            store.save(baseline(STEP))
+        assert names_the_next_command(str(raised.value))
+    assert (outside.read_text(), (tmp_path / "nowhere").exists()) == (before, False)
+
+
 def test_an_unwritable_directory_is_refused():
     with unwritable_directory() as place:
         store = BaselineDirectory(place)
