@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -289,8 +289,27 @@ def _scratch() -> contextlib.AbstractContextManager[str]:
 def _driver_missing(url: str, error: ImportError, known: Any) -> str:
     """Return the message for a missing package that implements the file system of a URL."""
     protocol = url.partition(":")[0]
-    entry = known.get(protocol, {})
-    module = str(entry.get("class", "")).partition(".")[0]
-    packages = [module] if module not in ("", "fsspec") else re.findall(r'"([\w-]+)"', str(entry.get("err", "")))
-    missing = " ".join(packages or [error.name or protocol])
+    if not (packages := _packages_of(protocol, known.get(protocol, {}))):
+        return (
+            f"{protocol}:// cannot be read: {str(error).rstrip('.')}. "
+            "Install what fsspec.readthedocs.io names for it, then run the command again."
+        )
+    missing = " ".join(packages)
     return f"{protocol}:// needs the package {missing}, and it cannot be imported. Run: pip install {missing}"
+
+
+def _packages_of(protocol: str, entry: Mapping[str, str]) -> list[str]:
+    """Return the packages that fsspec names for a protocol: its own extra, a module, or its message.
+
+    Never the protocol itself: a package of that name may be anybody's.
+    """
+    from importlib.metadata import requires
+
+    module = entry.get("class", "").partition(".")[0]
+    if module not in ("", "fsspec"):
+        return [module.replace("_", "-")]
+    pattern = rf"([\w.-]+).*; extra == ['\"]{re.escape(protocol)}['\"]"
+    extra = [found[1] for one in requires("fsspec") or () if (found := re.fullmatch(pattern, one))]
+    message = entry.get("err", "")
+    told = re.findall(r'"([\w-]+)"', message) or re.findall(r"[Ii]nstall (?:the )?([a-z][\w-]+)", message)
+    return told or extra

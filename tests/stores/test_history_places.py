@@ -88,6 +88,29 @@ def test_reading_makes_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("table", [RUNS.name, VERSION_TABLE, "another"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "create view {table} as with recursive n(x) as (select 1 union all select x + 1 from n) select * from n",
+        "create view {table} as select * from sqlite_master, sqlite_master, sqlite_master, sqlite_master",
+        "create table {table}(a, b generated always as (hex(zeroblob(400000000))))",
+        "create table {table}(a, b AS(zeroblob(400000000)) virtual)",
+        "create virtual table {table} using fts5(a)",
+        "create table {table}(a); create trigger t after insert on {table} begin delete from {table}; end",
+    ],
+)
+def test_a_file_whose_rows_are_computed_is_refused_at_once(tmp_path, what, table):
+    path = tmp_path / "history.db"
+    opened(path).add(entry(1, {"steps": 5}))
+    with closing(sqlite3.connect(path)) as connection:
+        if table != "another":
+            connection.execute(f"drop table {table}")
+        connection.executescript(what.format(table=table))
+    for writing in (False, True):
+        assert "is computed" in refused(path, "is damaged, or not a history", writing=writing)
+
+
 def test_an_empty_file_is_a_history_that_nobody_wrote_to(tmp_path):
     path = tmp_path / "empty.db"
     path.touch()

@@ -25,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from perfguard.errors import DamagedError, StoreError, UsageError, missing_package
+from perfguard.screen import printable
 from perfguard.stores.history.migrations import newer, upgrade
 from perfguard.stores.history.place import NoHistoryError, file_of
 from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
@@ -38,6 +39,8 @@ _SECRET = ("password", "passfile", "sslkey", "secret", "token")
 #: The values of `sslmode` that never send plain text.
 _ENCRYPTED = ("require", "verify-ca", "verify-full")
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
+#: What makes a table of SQLite a virtual one, or a column a generated one.
+_COMPUTED = re.compile(r"^\s*create\s+virtual\b|\bas\s*\(", re.IGNORECASE)
 _AGAIN = "then run the same command again."
 
 
@@ -125,6 +128,8 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
         _check_file(Path(str(url.database)), writing=writing)
     database = Database(engine=_engine(url, writing=writing, wait_s=wait_s), shown=shown, wait_s=wait_s)
     with database.reading() as connection:
+        if database.is_file:
+            _refuse_computed(connection, shown)
         revision = _revision(connection)
         is_foreign = revision is None and database.is_file and bool(inspect(connection).get_table_names())
     if is_foreign:
@@ -141,6 +146,14 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
         with database.writing() as connection:
             upgrade(connection, place=shown)
     return database
+
+
+def _refuse_computed(connection: Connection, shown: str) -> None:
+    """Raise `StoreError` for a file whose rows are computed: a history has none, and a query of one may never end."""
+    for kind, name, sql in connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master"):
+        if kind in ("view", "trigger") or _COMPUTED.search(str(sql)):
+            what = "a table" if kind == "table" else f"the {kind}"
+            raise _damaged(shown, f"{what} {printable(str(name))} in it is computed, and a history stores all its rows")
 
 
 def _url(place: str, *, root: Path) -> URL:
@@ -261,6 +274,8 @@ def _prepare_file(connection: sqlite3.Connection, record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+    # The file may be a stranger's: its schema calls no function that could do harm.
+    connection.execute("PRAGMA trusted_schema = OFF")
 
 
 def _begin(connection: Connection) -> None:
