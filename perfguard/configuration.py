@@ -20,6 +20,7 @@ from typing import Any
 
 from perfguard.documents import schema
 from perfguard.errors import UsageError, nearest
+from perfguard.screen import printable
 
 Schema = Mapping[str, Any]
 
@@ -94,8 +95,8 @@ def shown(value: object) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text with spaces in place of line breaks and control characters."""
-    return "".join(one if one.isprintable() else " " for one in text)
+    """Return a text in one line: spaces in place of line breaks, and what a terminal would obey is escaped."""
+    return printable("".join(" " if one.isspace() else one for one in text))
 
 
 def _is_a(value: Any, kind: str) -> bool:

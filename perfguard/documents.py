@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -158,6 +159,19 @@ def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> d
     return document
 
 
+def exists(path: Path) -> bool:
+    """Whether a file exists. Raises `StoreError` for a directory that cannot be searched."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}. Correct the permissions of its directory."
+        ) from error
+    return True
+
+
 def format_of(document: object) -> int:
     """Return the format number of a document; 0 without one."""
     found = document.get("format") if isinstance(document, dict) else None
@@ -238,6 +252,9 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
         path = Path(os.path.realpath(path))  # keep a link, and write its target
         if os.path.lexists(path) and not os.path.isfile(path):
             raise StoreError(f"{path} is not a regular file. Name another one.")
+        if os.path.exists(path) and not os.stat(path).st_mode & 0o222:
+            # A rename would replace it all the same.
+            raise StoreError(f"{path} is write-protected, and is kept. Run: chmod u+w {shlex.quote(str(path))}")
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:

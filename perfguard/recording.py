@@ -20,6 +20,8 @@ from perfguard.window import Phase, StepWindow
 
 RECORDING_FILE = "recording.json"
 STEPS_FILE = "steps.json"
+#: The files that make a directory a recording.
+FACTS_FILES = (RECORDING_FILE, STEPS_FILE)
 PROFILER_DIRECTORY = "profiler"
 
 #: The fields in the first file.
@@ -152,12 +154,13 @@ class Recording:
     timed_steps: int | None = None
     #: The profiler's options, by condition name of the layouts: {"memory": True, ...}.
     conditions: dict[str, bool] = field(default_factory=dict)
+    #: Whether its directory is a link out of the one it was found in: then nothing in it is read.
+    leads_out: bool = False
 
     @property
     def profiler_directory(self) -> Path:
         """The directory of the profiler's own files."""
-        inside = self.directory / PROFILER_DIRECTORY
-        return inside if self.fingerprint is not None and inside.is_dir() else self.directory
+        return self.directory if self.fingerprint is None else profiler_directory_in(self.directory)
 
     @property
     def window(self) -> StepWindow | None:
@@ -198,10 +201,24 @@ def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
     return document
 
 
+def profiler_directory_in(directory: Path) -> Path:
+    """Return the directory of the profiler's own files in a recording; a link in its place is not followed."""
+    inside = directory / PROFILER_DIRECTORY
+    return inside if os.path.isdir(inside) and not os.path.islink(inside) else directory
+
+
+def leads_out(path: Path, directory: Path) -> bool:
+    """Whether a path is a link out of a directory."""
+    return os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+
+
 def read_recording(directory: Path) -> Recording:
-    """Read a recording, or wrap a foreign directory. Raises `StoreError` for damaged facts."""
+    """Read a recording, or wrap a foreign directory. Raises `StoreError` for damaged facts.
+
+    A directory whose facts are links that lead out of it is foreign: the survey of its files reports them.
+    """
     facts_path = directory / RECORDING_FILE
-    if not os.path.lexists(facts_path):
+    if not os.path.lexists(facts_path) or any(leads_out(directory / name, directory) for name in FACTS_FILES):
         return Recording(directory=directory)
     facts = read_document(facts_path, "recording", remedy=_REMEDY)
     steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]

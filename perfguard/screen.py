@@ -64,7 +64,11 @@ class Screen:
         return self.carried("…")
 
     def carried(self, text: str) -> str:
-        """Return the text in the screen's characters: `→` may become `->`, others are escaped."""
+        """Return lines in the screen's characters: `→` may become `->`, others are escaped.
+
+        Whatever is in them, a terminal obeys none of it, and GitHub's runner takes no line for a command.
+        """
+        text = "\n".join(map(_without_command, map(printable, text.split("\n"))))
         return text.encode(self.encoding, IN_ASCII).decode(self.encoding)
 
     def painted(self, text: str) -> str:
@@ -154,6 +158,40 @@ def _has_colours(stream: TextIO) -> bool:
     return is_terminal(stream) and os.environ.get("TERM") != "dumb" if requested is None else requested
 
 
+# -- foreign text --------------------------------------------------------------------------------------------------------
+
+#: What makes a cell a formula, and what is a number nevertheless.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
+#: What GitHub's runner obeys in a log: `::` at the beginning of a line after blanks, `##[` anywhere (actions/runner,
+#: src/Runner.Common/ActionCommand.cs).
+_COMMAND = re.compile(r"^( *):(?=:)|(?<=##)\[")
+
+
+def printable(text: str) -> str:
+    """Return a text of any origin as one line: control characters, surrogates and marks of direction are escaped.
+
+    Everything that perfguard did not write itself goes through here where it becomes part of a line.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def csv_cell(text: str) -> str:
+    """Return a cell of a CSV file that no spreadsheet takes for a formula; a number stays one.
+
+    Source: OWASP, "CSV Injection".
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and _NUMBER.fullmatch(text) is None else text
+
+
+def _without_command(line: str) -> str:
+    if "::" not in line and "##[" not in line:
+        return line
+    return _COMMAND.sub(lambda found: r"\x5b" if found[0] == "[" else rf"{found[1]}\x3a", line)
+
+
 # -- characters ----------------------------------------------------------------------------------------------------------
 
 
@@ -168,8 +206,12 @@ def _in_json(error: UnicodeError) -> tuple[str, int]:
     """Escape as JSON does (RFC 8259, 7): only its strings hold other characters than ASCII."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)), error.end
+    return _json_escapes(error.object[error.start : error.end]), error.end
+
+
+def _json_escapes(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 codecs.register_error(IN_ASCII, _in_ascii)
@@ -177,8 +219,10 @@ codecs.register_error(_IN_JSON, _in_json)
 
 
 def json_for(stream: TextIO, text: str) -> str:
-    """Return the same JSON document in the characters of a stream."""
+    """Return the same JSON document in the characters of a stream; a terminal gets no character that it would obey."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
+    if is_terminal(stream):
+        text = "".join(c if c.isprintable() or c == "\n" else _json_escapes(c) for c in text)
     return text.encode(encoding, _IN_JSON).decode(encoding)
 
 

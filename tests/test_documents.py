@@ -283,6 +283,15 @@ def test_what_is_open_behind_a_descriptor_is_left_alone(tmp_path, name):
     assert (tmp_path / "log").read_text() == "precious\n"
 
 
+def test_a_write_protected_file_is_kept(tmp_path):
+    path = tmp_path / "kept.json"
+    path.write_text("old")
+    path.chmod(0o444)
+    with pytest.raises(StoreError, match=r"kept.json is write-protected, and is kept. Run: chmod u\+w "):
+        write_atomically(path, "new")
+    assert (path.read_text(), path.stat().st_mode & 0o777, len([*tmp_path.iterdir()])) == ("old", 0o444, 1)
+
+
 def test_a_link_that_points_to_itself_is_one_sentence(tmp_path):
     path = tmp_path / "x.json"
     path.symlink_to(path)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.screen import Screen, json_for, requested_colours, screen_of, width_of, written_in_ascii
+from perfguard.screen import Screen, csv_cell, json_for, requested_colours, screen_of, width_of, written_in_ascii
 
 COLOURED = Screen(colours=True)
 ENCODINGS = ["utf-8", "ascii", "cp437", "cp1252", "latin-1", "cp932"]
@@ -39,6 +39,44 @@ def test_what_is_carried_can_be_written_and_stays_as_it_is(text, encoding):
     carried = screen.carried(text)
     carried.encode(encoding)
     assert screen.carried(carried) == carried
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("two\nlines", "two\nlines"),
+        ("esc \x1b[31m c1 \x9b31m", r"esc \x1b[31m c1 \x9b31m"),
+        ("bidi \u202e \u2066", r"bidi \u202e \u2066"),
+        ("half \ud800", r"half \ud800"),
+        ("other\rbreaks\u2028\x85\x0b", r"other\rbreaks\u2028\x85\x0b"),
+        ("a\n  ::error::taken", "a\n  \\x3a:error::taken"),
+        ("a ##[error]taken", r"a ##\x5berror]taken"),
+        ("aten::add, at::native::add", "aten::add, at::native::add"),
+    ],
+)
+def test_nothing_that_is_shown_is_obeyed(text, shown):
+    assert Screen().carried(text) == shown
+
+
+@pytest.mark.parametrize(
+    "cell, written",
+    [
+        *[(text, text) for text in ("-1.5", "+2", "-1e-9", "-inf", "1", "", "aten::add", "a=b", "'=1", ".5")],
+        *[(text, f"'{text}") for text in ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-", "=", "-1.5e", "+٣")],
+    ],
+)
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(cell, written):
+    assert csv_cell(cell) == written
+
+
+def test_json_on_a_terminal_is_the_same_document_without_what_a_terminal_obeys():
+    value = {"name": "\x1b[31m \x9b31m \u202e \ud800 \U000e0001 é 中 🚀"}
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        shown = json_for(terminal, text)
+    assert (json.loads(shown), shown.replace("\n", "").isprintable(), "é 中 🚀" in shown) == (value, True, True)
+    assert json_for(io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogatepass"), "\x9b") == "\x9b"
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -60,10 +60,12 @@ class RemoteTree:
 
     url: str
     folder: str = ""
+    #: Whether the folder is a link, which is not followed.
+    is_link: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the cached listing: every task contains the tree.
-        return RemoteTree, (self.url, self.folder)
+        return RemoteTree, (self.url, self.folder, self.is_link)
 
     @cached_property
     def _file_system(self) -> tuple[Any, str]:
@@ -105,7 +107,8 @@ class RemoteTree:
 
     def below(self, folder: str) -> RemoteTree:
         """Return the tree of a folder in it, with the same file system object."""
-        tree = RemoteTree(self.url, f"{self.folder}/{folder}" if self.folder else folder)
+        inside = f"{self.folder}/{folder}" if self.folder else folder
+        tree = RemoteTree(self.url, inside, is_link=folder in self.links)
         tree.__dict__["_file_system"] = self._file_system
         return tree
 
@@ -114,9 +117,19 @@ class RemoteTree:
         inside = path.relative_to(self.root).as_posix()
         return "/".join(part for part in (top, self.folder, inside if inside != "." else "") if part) or "/"
 
-    @cached_property
+    @property
     def sizes(self) -> dict[str, int | None]:
-        """The size of every file in bytes, and None for every folder, by relative path. Raises `UsageError`."""
+        """The size of every file in bytes, and None for every folder, by relative path; no link. Raises `UsageError`."""
+        return self._listed[0]
+
+    @property
+    def links(self) -> set[str]:
+        """The links by relative path, none of which is followed. Raises `UsageError`."""
+        return self._listed[1]
+
+    @cached_property
+    def _listed(self) -> tuple[dict[str, int | None], set[str]]:
+        """The sizes, and the links."""
         system, _ = self._file_system
         top = self._remote(self.root)
         try:
@@ -127,16 +140,19 @@ class RemoteTree:
                 f"{self.shown} cannot be listed ({type(error).__name__}: {error}); correct this and run the command again."
             ) from error
         sizes: dict[str, int | None] = {}
+        links: set[str] = set()
         start = top.strip("/")
         for name, entry in found.items():
             relative = name.strip("/").removeprefix(start).strip("/")
-            if relative:
+            if relative and (entry.get("islink") or entry.get("type") == "link"):
+                links.add(relative)
+            elif relative:
                 sizes[relative] = None if entry.get("type") == "directory" else int(entry.get("size") or 0)
-        if not is_there or (found and not sizes):
+        if not is_there or (found and not sizes and not links):
             raise UsageError(
                 f"{self.shown} is not a directory; name one that a profiler wrote, or a perfguard recording."
             )
-        return sizes
+        return sizes, links
 
     def is_folder(self, path: Path) -> bool:
         """Whether a path is a folder in it."""
@@ -179,6 +195,10 @@ class RemoteTree:
             folders |= {"/".join(above[:count]) for count in range(1, len(above) + 1)}
             if is_file:
                 files.append(relative)
+        for name in sorted(self.links):
+            if name.startswith(start):
+                message = "it is a link of another file system: it is not read"
+                findings[name] = Finding(code=Code.A109, place=name.removeprefix(start), message=message)
         return Listing(sorted(folders), sorted(files), list(findings.values()))
 
     def head(self, path: Path) -> str:
@@ -269,8 +289,27 @@ def _scratch() -> contextlib.AbstractContextManager[str]:
 def _driver_missing(url: str, error: ImportError, known: Any) -> str:
     """Return the message for a missing package that implements the file system of a URL."""
     protocol = url.partition(":")[0]
-    entry = known.get(protocol, {})
-    module = str(entry.get("class", "")).partition(".")[0]
-    packages = [module] if module not in ("", "fsspec") else re.findall(r'"([\w-]+)"', str(entry.get("err", "")))
-    missing = " ".join(packages or [error.name or protocol])
+    if not (packages := _packages_of(protocol, known.get(protocol, {}))):
+        return (
+            f"{protocol}:// cannot be read: {str(error).rstrip('.')}. "
+            "Install what fsspec.readthedocs.io names for it, then run the command again."
+        )
+    missing = " ".join(packages)
     return f"{protocol}:// needs the package {missing}, and it cannot be imported. Run: pip install {missing}"
+
+
+def _packages_of(protocol: str, entry: Mapping[str, str]) -> list[str]:
+    """Return the packages that fsspec names for a protocol: its own extra, a module, or its message.
+
+    Never the protocol itself: a package of that name may be anybody's.
+    """
+    from importlib.metadata import requires
+
+    module = entry.get("class", "").partition(".")[0]
+    if module not in ("", "fsspec"):
+        return [module.replace("_", "-")]
+    pattern = rf"([\w.-]+).*; extra == ['\"]{re.escape(protocol)}['\"]"
+    extra = [found[1] for one in requires("fsspec") or () if (found := re.fullmatch(pattern, one))]
+    message = entry.get("err", "")
+    told = re.findall(r'"([\w-]+)"', message) or re.findall(r"[Ii]nstall (?:the )?([a-z][\w-]+)", message)
+    return told or extra

@@ -9,6 +9,7 @@ from typing import Any
 
 from perfguard.capture.training import Training
 from perfguard.errors import CaptureError
+from perfguard.version import install_command
 
 
 def lightning_callback(training: Training[Any]) -> Any:
@@ -28,7 +29,7 @@ def _callback_class(package: str) -> Any:
     except ImportError as error:
         raise CaptureError(
             f"perfguard.lightning_callback() needs Lightning, and it cannot be imported ({error}). "
-            "Run: pip install 'perfguard[lightning]'"
+            f"Run: {install_command('lightning')}"
         ) from error
 
     # The class statement needs the framework, which is not imported with this module.

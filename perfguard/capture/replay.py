@@ -8,19 +8,23 @@ from pathlib import Path
 
 from perfguard.artifacts.remote import RemoteTree, Unfetched
 from perfguard.errors import DamagedError, UsageError
-from perfguard.recording import RECORDING_FILE, STEPS_FILE, Recording, read_recording
+from perfguard.recording import FACTS_FILES, RECORDING_FILE, Recording, leads_out, read_recording
 
 
-def replay(directory: Path) -> Recording:
+def replay(directory: Path, *, found_in: Path | None = None) -> Recording:
     """Return the recording in `directory`, with its recording.json and steps.json if perfguard wrote them.
 
+    One that was `found_in` another directory, and not named, may be a link: it is not followed out of that directory.
     Raises `UsageError` if it is not a directory, `DamagedError` if one of these files is damaged.
     """
     recordings = recordings_in(directory)
     if len(recordings) != 1:
         named = ", ".join(str(one) for one in recordings[:5])
         raise UsageError(f"{directory} holds {len(recordings)} perfguard recordings; name one of them: {named}")
-    return read_recording(recordings[0].resolve())
+    (place,) = recordings
+    if leads_out(place, directory if found_in is None else found_in):
+        return Recording(directory=place.absolute(), leads_out=True)
+    return read_recording(place.resolve())
 
 
 def recordings_in(directory: Path) -> list[Path]:
@@ -42,24 +46,30 @@ def recordings_in(directory: Path) -> list[Path]:
 def trees_in(url: str) -> list[RemoteTree]:
     """Return the recordings below a URL, as `recordings_in` does. Raises `UsageError` if it cannot be listed."""
     tree = RemoteTree(url)
-    if tree.is_file(tree.root / RECORDING_FILE):
+    names = {*tree.sizes, *tree.links}
+    if RECORDING_FILE in names:
         return [tree]
     ending = f"/{RECORDING_FILE}"
-    folders = [name.removesuffix(ending) for name in sorted(tree.sizes) if name.endswith(ending)]
-    return [tree.below(folder) for folder in folders if "/" not in folder] or [tree]
+    folders = [name.removesuffix(ending) for name in names if name.endswith(ending)]
+    if not (folders := [folder for folder in folders if "/" not in folder]):
+        return [tree]
+    # A link may be a recording as well.
+    return [tree.below(folder) for folder in sorted({*folders, *(one for one in tree.links if "/" not in one)})]
 
 
 def replay_tree(tree: RemoteTree) -> Recording:
     """Return the recording at a URL; its directory is the root of the tree, which is not on this machine.
 
-    Raises the errors of `replay`.
+    One whose facts are links is foreign, as for `read_recording`. Raises the errors of `replay`.
     """
-    if not tree.is_file(tree.root / RECORDING_FILE):
+    if tree.is_link:
+        return Recording(directory=tree.root, leads_out=True)
+    if not tree.is_file(tree.root / RECORDING_FILE) or not tree.links.isdisjoint(FACTS_FILES):
         return Recording(directory=tree.root)
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="perfguard-") as scratch:
-        for name in (RECORDING_FILE, STEPS_FILE):
+        for name in FACTS_FILES:
             if tree.is_file(tree.root / name):
                 try:
                     Path(scratch, name).write_bytes(tree.read_bytes(name))

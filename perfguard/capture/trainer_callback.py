@@ -7,6 +7,7 @@ from typing import Any
 
 from perfguard.capture.training import Training
 from perfguard.errors import CaptureError
+from perfguard.version import install_command
 
 
 def trainer_callback(training: Training[Any]) -> Any:
@@ -24,7 +25,7 @@ def _callback_class() -> Any:
     except ImportError as error:
         raise CaptureError(
             f"perfguard.trainer_callback() needs transformers, and it cannot be imported ({error}). "
-            "Run: pip install 'perfguard[trainer]'"
+            f"Run: {install_command('trainer')}"
         ) from error
 
     # The class statement needs the framework, which is not imported with this module.

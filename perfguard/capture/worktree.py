@@ -167,8 +167,8 @@ def sweep() -> None:
     """Delete the directories of comparisons whose guardian was killed as well."""
     for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
-            # Another user may make a directory of this name, and name a repository that git would remove things from.
-            is_left = directory.stat().st_uid == os.getuid() and not _is_owned(directory)
+            # Another user may make a directory or a link of this name, and name a repository that git would obey.
+            is_left = directory.lstat().st_uid == os.getuid() and not _is_owned(directory)
         except OSError:
             continue
         if is_left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from importlib import import_module
 
 import click
@@ -23,6 +24,8 @@ _COMMANDS = {
     **dict.fromkeys(("baseline", "history", "schema"), ""),
     "codes": "schema",
 }
+
+_DEFECT = "perfguard: this is a defect of perfguard. Report it with the lines above, without what is secret in them."
 
 
 class _Commands(CommandGroup):
@@ -61,6 +64,10 @@ def main() -> None:
                 if stream is not None:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             sys.exit(Exit.USAGE)
+        except Exception as error:
+            # Python would exit with 1, which means a regression.
+            echo_plain("".join(traceback.format_exception(error)) + _DEFECT, err=True)
+            raise SystemExit(Exit.USAGE) from error
 
 
 def _main() -> None:

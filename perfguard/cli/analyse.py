@@ -50,7 +50,7 @@ def command(directory: Path, steps: str | None, **how: Any) -> None:
                 codes.append(Exit.USAGE)
             elif not one.done or one.doubtful:
                 codes.append(Exit.INVALID)
-    verdicts = [examined(place, Policy()) for place in recordings_in(directory)]
+    verdicts = [examined(place, Policy(), found_in=directory) for place in recordings_in(directory)]
     for verdict in verdicts:
         echo("\n".join(checked(verdict, explain=False, metrics=False)))
     codes.append(exit_code([verdict.outcome for verdict in verdicts]))

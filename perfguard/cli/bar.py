@@ -78,8 +78,8 @@ class Steps(_Drawn):
         """Show the current step."""
         if self._bar is None:
             return
-        from perfguard.reports.names import printable
         from perfguard.reports.table import Cut, cut
+        from perfguard.screen import printable
 
         # A line that wraps cannot be removed.
         on = screen(err=True)

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -92,6 +92,7 @@ def command(
     Exit codes: 0 nothing is wrong, 2 usage, 3 something is wrong, 4 nothing here is known profiler output.
     """
     from perfguard.artifacts.layout import layout_named
+    from perfguard.artifacts.remote import local_path
     from perfguard.cli.bar import Bar
     from perfguard.cli.verdicts import examined, places_in
     from perfguard.contract import expectation
@@ -117,7 +118,14 @@ def command(
         refuse_clash([one for one in places if isinstance(one, Path)], [file.path for file in files])
     # SARIF holds findings alone.
     is_measured = as_json or metrics or any(file.format != "sarif" for file in files)
-    how = {"expected": expected, "layout": layout, "measured": is_measured, "notes": as_json or explain}
+    found_in = local_path(directory)
+    how: dict[str, Any] = {
+        "found_in": found_in,
+        "expected": expected,
+        "layout": layout,
+        "measured": is_measured,
+        "notes": as_json or explain,
+    }
     verdicts: list[Verdict] = []
     outcomes: list[Outcome] = []
     with Bar() as bar, _visiting(engine, jobs, scheduler, bar) as visit:

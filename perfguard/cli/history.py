@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import Exit, counted, echo, echo_lines, refuse_clash, screen, table_text
+from perfguard.cli.output import Exit, counted, echo, echo_data, echo_line, refuse_clash, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.version import UPGRADE
 
@@ -60,7 +60,7 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
         try:
             entries, name = _read_runs(file, given=given)
         except PerfguardError as error:
-            echo_lines(f"not added: {error}", err=True)
+            echo_line(f"not added: {error}", err=True)
             counts["not added"] += 1
             continue
         # Opened only when there is something to add, so that a wrong file name creates no empty history.
@@ -69,19 +69,19 @@ def add(place: str | None, at: str | None, files: tuple[Path, ...], **facts: Any
             try:
                 done = history.add(entry, given=given)
             except StoreError as error:
-                echo_lines(f"not added: {name(entry)}: {error}", err=True)
+                echo_line(f"not added: {name(entry)}: {error}", err=True)
                 counts["not added"] += len(entries) - number
                 break
             counts["added" if done.is_new else "already there"] += 1
-            echo_lines(_added(name(entry), entry, given, done))
+            echo_line(_added(name(entry), entry, given, done))
     if sum(counts.values()) > 1 and history is not None:
-        echo_lines(f"{history.database.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
+        echo_line(f"{history.database.shown}: {', '.join(f'{count} {what}' for what, count in counts.items())}")
     sys.exit(Exit.USAGE if counts["not added"] else Exit.PASSED)
 
 
 def _added(name: str, entry: Entry, given: RunFacts, done: Added) -> str:
-    from perfguard.reports.names import printable
     from perfguard.reports.trend import commit_text
+    from perfguard.screen import printable
 
     if not done.is_new:
         marked = f"; now of release {printable(done.marked)}" if done.marked else ""
@@ -133,7 +133,7 @@ def _read_runs(path: Path, *, given: RunFacts) -> tuple[Sequence[Entry], Callabl
     except PerfguardError as error:
         raise type(error)(f"{path}: {error}") from error
     for remark in report.remarks:
-        echo_lines(remark, err=True)
+        echo_line(remark, err=True)
     return [entry], lambda _: str(path)
 
 
@@ -181,7 +181,7 @@ def show(place: str | None, branch: str | None, last: int, run: str | None) -> N
         _show_run(history, run_named(runs, run))
         return
     if len(runs) > last:
-        echo_lines(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
+        echo_line(f"{len(runs) - last} earlier runs are not shown: --last {len(runs)}")
     columns = {
         "run": {},
         "at": {},
@@ -224,7 +224,8 @@ def _show_run(history: History, run: Run) -> None:
         "perfguard": run.perfguard,
         "machine": "; ".join(sorted({one.machine for one in workloads if one.machine})),
     }
-    echo_lines("\n".join([f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)]))
+    for line in (f"run {run.number}", *(f"  {name}: {value}" for name, value in shown.items() if value)):
+        echo_line(line)
     rows = [(one.outcome, one.workload, *_step_of(one), str(len(one.numbers)), one.finding or "") for one in workloads]
     columns: dict[str, dict[str, Any]] = {
         "outcome": {},
@@ -277,7 +278,7 @@ def trend(
         _nothing(f"no such workload and metric was measured in these {counted(len(runs), 'run')}")
     echo(trend_text(trends, screen()))
     for note in _notes(runs, branch):
-        echo_lines(note)
+        echo_line(note)
     sys.exit(Exit.REGRESSION if any(one.worse for one in trends) else Exit.PASSED)
 
 
@@ -321,16 +322,16 @@ def prune(
     kept = [run for run in doomed if run.facts.release and not releases]
     doomed = [run for run in doomed if run not in kept]
     if kept:
-        echo_lines(f"{counted(len(kept), 'run')} of releases kept; to delete them too: --releases")
+        echo_line(f"{counted(len(kept), 'run')} of releases kept; to delete them too: --releases")
     if not doomed:
-        echo_lines("nothing to prune")
+        echo_line("nothing to prune")
         return
     numbers = sum(run.measurements for run in doomed)
-    echo_lines(
+    echo_line(
         f"{_range(doomed)}: {counted(len(doomed), 'run')} of {len(history.runs())}, {counted(numbers, 'measurement')}"
     )
     options.confirm_deletion(counted(len(doomed), "run"), yes=yes)
-    echo_lines(f"{history.forget(run.number for run in doomed)} deleted")
+    echo_line(f"{history.forget(run.number for run in doomed)} deleted")
     history.database.compact()
 
 
@@ -367,11 +368,11 @@ def export(place: str | None, form: str, file: Path | None) -> None:
         write_atomically(file, text)
         return
     for piece in text:
-        click.echo(piece.encode("utf-8"), nl=False)
+        echo_data(piece, is_json=form == "json")
 
 
 def _nothing(sentence: str) -> None:
-    echo_lines(f"nothing to show: {sentence}; list the runs with: perfguard history show")
+    echo_line(f"nothing to show: {sentence}; list the runs with: perfguard history show")
     sys.exit(Exit.NOTHING)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.errors import UsageError
-from perfguard.screen import Screen, json_for, screen_of
+from perfguard.screen import Screen, is_terminal, json_for, screen_of
 
 if TYPE_CHECKING:
     from perfguard.judge.verdict import Outcome
@@ -85,15 +85,9 @@ def echo_plain(text: str, *, err: bool = False) -> None:
 
 def echo_line(text: str, *, err: bool = False) -> None:
     """Print one line with its control characters escaped."""
-    from perfguard.reports.names import printable
+    from perfguard.screen import printable
 
     echo(printable(text), err=err)
-
-
-def echo_lines(text: str, *, err: bool = False) -> None:
-    """Print lines, with the control characters in each escaped."""
-    for line in text.split("\n"):
-        echo_line(line, err=err)
 
 
 def echo_json(text: str, *, nl: bool = True) -> None:
@@ -101,10 +95,20 @@ def echo_json(text: str, *, nl: bool = True) -> None:
     click.echo(json_for(sys.stdout, text), nl=nl, color=False)
 
 
+def echo_data(text: str, *, is_json: bool) -> None:
+    """Print a part of a JSON or CSV document: to a pipe byte by byte in UTF-8, to a terminal as it can be shown."""
+    if not is_terminal(sys.stdout):
+        click.echo(text.encode("utf-8"), nl=False)
+    elif is_json:
+        echo_json(text, nl=False)
+    else:
+        click.echo(screen().carried(text), nl=False)
+
+
 def table_text(columns: dict[str, dict[str, Any]], rows: Iterable[Iterable[object]]) -> str:
     """Return a table, control characters escaped. `columns` are the further arguments of `Column` by title."""
-    from perfguard.reports.names import printable
     from perfguard.reports.table import Column, table
+    from perfguard.screen import printable
 
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     return table([Column(title=title, **how) for title, how in columns.items()], cells, screen())

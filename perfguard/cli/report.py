@@ -56,7 +56,7 @@ def command(places: tuple[Path, ...], place: str | None) -> None:
         found = with_trends(found, place)
     for file in files:
         file.write(found)
-        click.echo(f"{file.format}: {file.path}")
+        echo_line(f"{file.format}: {file.path}")
     for remark in found.remarks:
         echo_line(f"perfguard: {remark}", err=True)
 
@@ -95,9 +95,9 @@ def view(directory: Path, output: Path | None, opens: bool) -> None:
         os.close(handle)
         output = Path(name)
     write_atomically(output, page_html(RunReport(verdicts=verdicts), timelines=timelines))
-    click.echo(str(output))
+    echo_line(str(output))
     if opens and not webbrowser.open(output.resolve().as_uri()):
-        click.echo(f"perfguard: no browser could be opened; open {output} yourself.", err=True)
+        echo_line(f"perfguard: no browser could be opened; open {output} yourself.", err=True)
 
 
 def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
@@ -107,7 +107,8 @@ def _timeline(verdict: Verdict) -> tuple[Path | None, bytes | None]:
     from perfguard.artifacts.timelines import timelines_in
     from perfguard.recording import read_recording
 
-    assert verdict.recording is not None
+    if verdict.recording is None:
+        return None, None  # it is a link that is not followed
     found = timelines_in(read_recording(verdict.recording))
     if not found:
         return None, None

@@ -155,7 +155,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     from perfguard.judge.refresh import REASON_OPTION
     from perfguard.judge.verdict import Outcome
     from perfguard.reports import terminal
-    from perfguard.reports.names import printable
+    from perfguard.screen import printable
 
     shown_on = screen(err=True)
     yield f"{terminal.result(verdict)} {printable(verdict.workload)}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import Exit, echo, echo_plain, refuse_clash, screen
+from perfguard.cli.output import Exit, echo, echo_data, echo_plain, refuse_clash, screen
 from perfguard.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recordin
     places = list(recordings_in(path))
     if output is not None:
         refuse_clash(places, [output])
-    return [(place.name or str(place), replay(place), None) for place in places]
+    return [(place.name or str(place), replay(place, found_in=path), None) for place in places]
 
 
 def _listing(found: OpenTables, table: str | None) -> str:
@@ -146,7 +146,7 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None) -> Non
             write_atomically(output, lines)
             return
         while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
-            click.echo(text, nl=False)
+            echo_data(text, is_json=form == "json")
     except QueryError as error:
         raise UsageError(f"The query cannot be answered: {error}") from None
     except MemoryError:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from perfguard.cli.options import HISTORY_VARIABLE
 from perfguard.cli.project import open_project_history, project_settings
 from perfguard.errors import PerfguardError
 from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES
@@ -18,7 +20,7 @@ from perfguard.measure.measurement import label, rank_of
 from perfguard.reports import RunReport
 from perfguard.settings import Settings
 from perfguard.stores.history.entry import instant, rules_of
-from perfguard.stores.history.place import NoHistoryError
+from perfguard.stores.history.place import NoHistoryError, is_server
 
 if TYPE_CHECKING:
     from perfguard.stores.history.archive import History, Run
@@ -44,10 +46,17 @@ def trends_in(
 def with_trends(report: RunReport, place: str | None) -> RunReport:
     """Return a report with the trends of its workloads in the history at `place`, the value of `--history`.
 
-    Without `place`, a history that does not exist yet is passed over, and one that cannot be read is a remark of the report.
+    Without `place`, a history that does not exist yet is passed over, and one that cannot be read is a remark of the report;
+    so is a database that only the project's settings name: they may be a stranger's, and a connection sends a password.
     Raises `UsageError` and `StoreError` for a named one.
     """
     settings = project_settings()
+    if place is None and not os.environ.get(HISTORY_VARIABLE) and is_server(settings.history or ""):
+        remark = (
+            "the history was not looked at: it is a database that only pyproject.toml names; "
+            f"connect to it with --history URL or {HISTORY_VARIABLE}"
+        )
+        return replace(report, remarks=(*report.remarks, remark))
     try:
         return replace(report, trends=tuple(_trends_of(report, place, settings)))
     except PerfguardError as error:

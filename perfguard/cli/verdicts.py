@@ -33,12 +33,15 @@ def places_in(directory: str) -> Sequence[Place]:
     return trees_in(directory) if path is None else recordings_in(path)
 
 
-def examined(place: Place, policy: Policy, **how: Any) -> Verdict:
-    """Judge one place by itself; damaged facts of perfguard's own are a finding. `how` are arguments of `examine`."""
+def examined(place: Place, policy: Policy, *, found_in: Path | None = None, **how: Any) -> Verdict:
+    """Judge one place by itself; damaged facts of perfguard's own are a finding.
+
+    `found_in` is the directory in which it was found, if it was not named. `how` are arguments of `examine`.
+    """
     tree = None if isinstance(place, Path) else place
     name = str(place) if tree is None else tree.shown
     try:
-        recording = replay(place) if isinstance(place, Path) else replay_tree(place)
+        recording = replay(place, found_in=found_in) if isinstance(place, Path) else replay_tree(place)
         verdict = examine(recording, workload=name, policy=policy, tree=tree, **how)
     except DamagedError as error:
         # What perfguard wrote beside the profiler's output is part of the recording, and damaged: not a wrong call.
@@ -47,7 +50,7 @@ def examined(place: Place, policy: Policy, **how: Any) -> Verdict:
         return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,), recording=path)
     # What lies elsewhere has no path here.
     verdict = replace(verdict, recording=verdict.recording if tree is None else None)
-    unknown = not verdict.layouts and verdict.fingerprint is None
+    unknown = not verdict.layouts and verdict.fingerprint is None and not recording.leads_out
     return replace(verdict, outcome=Outcome.INCONCLUSIVE) if unknown else verdict
 
 
@@ -68,8 +71,10 @@ def verdicts_of(path: Path, policy: Policy, *, progress: Progress | None = None)
     return found
 
 
-def _examined_as_recorded(place: Path, policy: Policy, progress: Progress | None = None) -> Verdict:
-    recording = replay(place)
+def _examined_as_recorded(
+    place: Path, policy: Policy, progress: Progress | None = None, *, found_in: Path | None = None
+) -> Verdict:
+    recording = replay(place, found_in=found_in)
     workload = recording.fingerprint.workload if recording.fingerprint else str(place)
     return examine(recording, workload=workload, policy=policy, progress=progress)
 
@@ -83,7 +88,7 @@ def judged(directory: Path) -> list[Verdict]:
     store = store_of(settings)
     verdicts: list[tuple[Path, Verdict]] = []
     for place in recordings_in(directory):
-        verdict = _examined_as_recorded(place, settings.policy)
+        verdict = _examined_as_recorded(place, settings.policy, found_in=directory)
         baseline = store.load(verdict.workload) if verdict.fingerprint is not None else None
         again = verdict if baseline is None else judge_again(verdict, baseline, policy=settings.policy)
         verdicts.append((place, again))

@@ -35,7 +35,7 @@ from perfguard.dialects.extract import Extract, Sharing
 from perfguard.dialects.invariants.whole_recording import check_recording, missing_ranks
 from perfguard.engines import Engine, engine_named
 from perfguard.errors import listed
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
 from perfguard.window import Phase
 
@@ -177,6 +177,17 @@ def worthwhile_jobs(tasks: Sequence[Task]) -> int:
     return min(usable_cpus(), int(seconds / _WORTH_S))
 
 
+def _profiler_not_linked(found: Survey, recording: Recording) -> Survey:
+    """Return the survey of a recording, where a link in the place of the profiler's directory is an error, and no note."""
+    if recording.fingerprint is None:
+        return found
+    findings = tuple(
+        replace(one, severity=Severity.ERROR) if (one.code, one.place) == (Code.A109, PROFILER_DIRECTORY) else one
+        for one in found.findings
+    )
+    return replace(found, findings=findings)
+
+
 def _lost(task: Task) -> Inspected:
     return unreadable_cycle(
         task,
@@ -202,8 +213,12 @@ class _Inspection:
 
     def survey(self) -> Survey:
         """Find the cycles."""
+        if self.recording.leads_out:
+            where = "that leads out of the directory" if self.tree is None else "of another file system"
+            finding = Finding(code=Code.A109, message=f"it is a link {where}: it is not read")
+            return Survey(cycles=(), parents=(), findings=(finding,))
         if self.tree is None:
-            return survey(self.directory, self.only)
+            return _profiler_not_linked(survey(self.directory, self.only), self.recording)
         return survey(self.directory, self.only, listing=self.tree.listing(self.directory), read=self.tree.head)
 
     def run(self, options: InspectionOptions, visit: Visit) -> Contract:
@@ -214,7 +229,7 @@ class _Inspection:
         findings: list[Finding] = list(found.findings)
         # A recording that did not complete has its own finding.
         is_explained = recording.ending not in (None, Ending.COMPLETE)
-        if not found.cycles and not is_explained:
+        if not found.cycles and not is_explained and not recording.leads_out:
             known = f"{len(layouts())} known layouts, see: perfguard schema list"
             findings.append(
                 Finding(

@@ -22,6 +22,8 @@ from perfguard.version import install_command
 #: A configuration is a page long; a larger file is something else.
 LARGEST_BYTES = 1 << 20
 _LONGEST_INTEGER = 18
+#: The largest number of entries that merge keys give a document; MindFormers' own give some hundred.
+_MOST_MERGED = 10_000
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 
@@ -115,7 +117,10 @@ def read_yaml(text: str, name: str) -> Any:
 
 
 def _loader(yaml: Any) -> Any:
-    """Return PyYAML's safe loader with one more rule: a mapping has every key once."""
+    """Return PyYAML's safe loader with two more rules: a mapping has every key once, and merge keys give few entries.
+
+    Without the second one each line of `<<: [*above, *above]` doubles what is in memory.
+    """
 
     def construct_mapping(self: Any, node: Any, deep: bool = False) -> Any:
         seen: set[tuple[str, str]] = set()
@@ -128,7 +133,16 @@ def _loader(yaml: Any) -> Any:
             seen.add((key.tag, key.value))
         return yaml.SafeLoader.construct_mapping(self, node, deep=deep)
 
-    return type("Loader", (yaml.SafeLoader,), {"construct_mapping": construct_mapping})
+    def flatten_mapping(self: Any, node: Any) -> None:
+        before = len(node.value)
+        yaml.SafeLoader.flatten_mapping(self, node)
+        self.merged += max(0, len(node.value) - before)
+        if self.merged > _MOST_MERGED:
+            problem = f"merge keys (<<) give more than {_MOST_MERGED} entries"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+    rules = {"construct_mapping": construct_mapping, "flatten_mapping": flatten_mapping, "merged": 0}
+    return type("Loader", (yaml.SafeLoader,), rules)
 
 
 def _syntax_error(text: str, error: Any) -> str:

@@ -14,7 +14,7 @@ from perfguard.artifacts.survey import survey
 from perfguard.capture.environment import Interpreter, release
 from perfguard.capture.replay import recordings_in
 from perfguard.errors import UsageError
-from perfguard.recording import PROFILER_DIRECTORY, RECORDING_FILE
+from perfguard.recording import RECORDING_FILE, leads_out, profiler_directory_in
 
 #: Where the copy is while an analyser works: in the recording, so that hard links and renames can reach it.
 WORK_DIRECTORY = ".perfguard-analysis"
@@ -128,8 +128,10 @@ def find_collected(directory: Path) -> tuple[list[Collected], list[Analysed]]:
     found: dict[Path, Collected] = {}
     refused: dict[Path, Analysed] = {}
     for one in recordings_in(directory):
-        inside = one / PROFILER_DIRECTORY
-        root = inside if os.path.lexists(one / RECORDING_FILE) and inside.is_dir() else one
+        if leads_out(one, directory):
+            refused[one] = Analysed(place=one, sentence=f"{one} is a link out of {directory}: not read", refused=True)
+            continue
+        root = profiler_directory_in(one) if os.path.lexists(one / RECORDING_FILE) else one
         for cycle in survey(root).cycles:
             place, layout = Path(os.path.realpath(cycle.place)), cycle.layout.id
             if layout in _ANALYSERS:

@@ -168,7 +168,7 @@ def examined(
         measurements=measurements,
         fingerprint=recording.fingerprint,
         environment=recording.environment,
-        recording=recording.directory,
+        recording=None if recording.leads_out else recording.directory,
         layouts=contract.layouts,
         notes=contract.notes,
         read=contract.read,

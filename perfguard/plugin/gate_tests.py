@@ -16,7 +16,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from perfguard.errors import UsageError, listed
 from perfguard.judge.verdict import Verdict
-from perfguard.reports.names import printable
+from perfguard.screen import printable
 
 #: How many tests a line names before it counts the rest.
 _NAMED = 10

@@ -29,6 +29,7 @@ from perfguard.plugin.projects import Collected, Project, Projects
 from perfguard.plugin.rounds import Rounds
 from perfguard.recording import Recording
 from perfguard.reports.terminal import failure_message
+from perfguard.screen import LOG
 from perfguard.settings import Settings, with_marker
 from perfguard.stores.calibration import read_calibration
 from perfguard.stores.directory import file_name
@@ -156,7 +157,7 @@ class Judging:
     def failure_message(self, verdict: Verdict, nodeid: str) -> str:
         """Return the message of a test with a red verdict; with -v the complete one."""
         command = f"pytest --perfguard --perfguard-update {shlex.quote(nodeid)}"
-        return failure_message(verdict, refresh_command=command, verbose=self._config.get_verbosity() > 0)
+        return LOG.carried(failure_message(verdict, refresh_command=command, verbose=self._config.get_verbosity() > 0))
 
     def error_rates(self) -> str:
         """Return the calibrated error rates of this machine, of all projects with verdicts; empty without a calibration."""

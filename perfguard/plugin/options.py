@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from dataclasses import replace
+from inspect import signature
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,44 @@ _UPDATES = {
     "--perfguard-update-new-only": Update.NEW_ONLY,
     "--perfguard-ratchet": Update.RATCHET,
 }
+
+
+def require_rootdir(config: pytest.Config) -> None:
+    """Raise `UsageError` if the value of an option moved pytest's rootdir, and with it settings and baselines.
+
+    pytest looks for its rootdir before it knows the options of plugins: until then VALUE in `--option VALUE` is a file to
+    test, if it exists. In `--option=VALUE` it is not.
+    """
+    from _pytest.config.findpaths import determine_setup
+
+    if hasattr(config, "workerinput"):
+        return  # the controller has checked, and names the rootdir
+    option = config.option
+    how = {
+        "inifile": option.inifilename,
+        "override_ini": option.override_ini,
+        "rootdir_cmd_arg": option.rootdir or None,
+        "invocation_dir": config.invocation_params.dir,
+    }
+    how = {name: how[name] for name in signature(determine_setup).parameters if name in how}
+
+    def setup(*more: str) -> tuple[Path, Path | None]:
+        rootdir, file, *_ = determine_setup(args=[*option.file_or_dir, *more], **how)
+        return rootdir, file
+
+    expected = setup()
+    if expected == (config.rootpath, config.inipath):
+        return
+    words = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *config.invocation_params.args]
+    pairs = [(flag, value) for flag, value in pairwise(map(str, words)) if flag.startswith("-") and "=" not in flag]
+    if taken := [one for one in pairs if not one[1].startswith("-") and setup(one[1]) != expected]:
+        written = " and ".join(f"{flag} {value}" for flag, value in taken)
+        instead = " and ".join(f"{flag}={value}" for flag, value in taken)
+        raise UsageError(
+            f"pytest took the value in {written} for a file to test, so its rootdir is {config.rootpath} with "
+            f"{config.inipath or 'no configuration'}, instead of {expected[0]} with {expected[1] or 'no configuration'}. "
+            f"Write {instead}"
+        )
 
 
 def update_of(config: pytest.Config) -> Update:

@@ -92,9 +92,9 @@ class Projects:
         return self._by_root[root]
 
     def _refuse_shared(self, settings: Settings) -> None:
-        directory = settings.baselines_directory.resolve()
+        directory = os.path.realpath(settings.baselines_directory)
         for other in self._by_root.values():
-            if other.settings.baselines_directory.resolve() == directory:
+            if os.path.realpath(other.settings.baselines_directory) == directory:
                 raise UsageError(
                     f"{other.settings.root / 'pyproject.toml'} and {settings.root / 'pyproject.toml'} keep their baselines in "
                     f"one directory, {directory}, where tests of one name would share a file; give each its own `baselines`."

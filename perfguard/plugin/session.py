@@ -22,14 +22,13 @@ from perfguard.gate import Update
 from perfguard.plugin.fixture import GUARD, GateGuard
 from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
-from perfguard.plugin.options import named_places, report_files, runs_no_test
+from perfguard.plugin.options import named_places, report_files, require_rootdir, runs_no_test
 from perfguard.plugin.projects import Project
 from perfguard.plugin.summary import append_github_summary, github_summary, write_summary
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_document, verdict_from_document
-from perfguard.reports.names import printable
-from perfguard.screen import put_right
+from perfguard.screen import LOG, printable, put_right
 from perfguard.stores.directory import names_baseline
 from perfguard.version import __version__
 
@@ -40,6 +39,7 @@ _WORKER_KEY = "perfguard_collected"
 def start(config: pytest.Config) -> None:
     """Read the settings, refuse a run that cannot work, and register the session."""
     try:
+        require_rootdir(config)
         session = GateSession(config)
     except PerfguardError as error:
         raise pytest.UsageError(f"perfguard: {error}") from error
@@ -108,7 +108,12 @@ class GateSession:
     def _described(self, project: Project) -> str:
         time = "time on" if project.settings.time else "time off: exact metrics only"
         place = project.settings.baselines_directory
-        count = sum(names_baseline(path.name) for path in place.glob("*.json")) if place.is_dir() else 0
+        try:
+            count = str(sum(map(names_baseline, os.listdir(place))))
+        except FileNotFoundError:
+            count = "0"
+        except OSError as error:
+            count = str(error.strerror)
         where = place.relative_to(self.config.rootpath) if place.is_relative_to(self.config.rootpath) else place
         return f"({time}); baselines: {where} ({count})"
 
@@ -265,7 +270,7 @@ class GateSession:
         if self.why and not self._has_printed_why and reporter is not None:
             self._has_printed_why = True
             reporter.ensure_newline()
-            reporter.write_line(f"perfguard: the run fails: {self.why}", red=True)
+            reporter.write_line(LOG.carried(printable(f"perfguard: the run fails: {self.why}")), red=True)
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember what ended the run early."""

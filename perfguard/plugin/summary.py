@@ -14,7 +14,7 @@ from perfguard.reports import RunReport
 from perfguard.reports.github import workflow_commands
 from perfguard.reports.markdown import report_markdown
 from perfguard.reports.terminal import summary
-from perfguard.screen import screen_of
+from perfguard.screen import printable, screen_of
 
 
 def write_summary(
@@ -40,9 +40,9 @@ def write_summary(
         line = f"perfguard: {line}" if screen.is_quiet else line
         reporter.write_line(screen.shown(line), red=is_red, yellow=not is_red)
     for problem in problems:
-        reporter.write_line(f"perfguard: {problem}", red=True)
+        reporter.write_line(screen.carried(printable(f"perfguard: {problem}")), red=True)
     for path in written:
-        reporter.write_line(f"report: {path}")
+        reporter.write_line(screen.carried(printable(f"report: {path}")))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
         for line in workflow_commands(report, root=reporter.config.rootpath, workspace=workspace):

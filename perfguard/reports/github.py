@@ -12,8 +12,8 @@ from pathlib import Path
 from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Verdict
 from perfguard.reports import RunReport, by_outcome
-from perfguard.reports.names import printable
 from perfguard.reports.terminal import finding_line, finding_lines
+from perfguard.screen import printable
 from perfguard.workload import workload_of
 
 MOST = 10

@@ -6,7 +6,8 @@ from perfguard.judge.attribution import Doubt, Unattributed, attribution_of
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import show, signed_ms, signed_us
 from perfguard.judge.verdict import Verdict
-from perfguard.reports.names import cut, printable, shortened
+from perfguard.reports.names import cut, shortened
+from perfguard.screen import printable
 
 #: Most lines of a ledger in a message; a part needs at least 1/100 of the whole change for a line of its own.
 _LINES = 8
@@ -58,7 +59,7 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
         rows.append((rest, _others(others, own)))
         rows.sort(key=lambda row: -abs(row[0]))
     rows.append((current - base - sum(tenths for tenths, _ in rows), "residual"))
-    what = _WHOLE.get(ledger.metric, f"step ({ledger.metric})")
+    what = _WHOLE.get(ledger.metric, f"step ({printable(ledger.metric)})")
     rank = "" if ledger.rank is None else f" of rank {ledger.rank}, the slowest"
     width = max(len(_signed(tenths)) for tenths, _ in rows)
     times = "" if most is not None else f"{_us(base)} → {_us(current)} us, "

@@ -16,10 +16,11 @@ from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Verdict
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, RunReport, by_outcome
 from perfguard.reports.ledger import short_ledger_lines
-from perfguard.reports.names import cut, printable, shortened
+from perfguard.reports.names import cut, shortened
 from perfguard.reports.overview import commit_name, overview
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, warning_lines
+from perfguard.screen import printable
 
 #: GitHub accepts comments of at most 65 536 characters; a longer one is cut at a workload.
 MOST_CHARACTERS = 60_000
@@ -100,7 +101,7 @@ def _section(verdict: Verdict, report: RunReport) -> str:
         lines += ["", _folded("The time of a step: the numbers behind it", fenced)]
     if verdict.source:
         lines += ["", f"The test: {_code(verdict.source)}"]
-    commands = [f"# {what}\n{command}" for what, command in shown.advice]
+    commands = [line for what, command in shown.advice for line in (f"# {what}", *command.split("\n"))]
     lines += ["", _folded("What to do", _fenced(commands, "bash"))]
     return "\n".join(lines)
 
@@ -153,7 +154,7 @@ def _inline(text: str) -> str:
 
 
 def _fenced(lines: Iterable[str], language: str = "text") -> str:
-    text = "\n".join(lines)
+    text = "\n".join(map(printable, lines))
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"

@@ -1,11 +1,6 @@
-"""Names of a recording as printable, short text."""
+"""Names of a recording as short text."""
 
 from __future__ import annotations
-
-
-def printable(text: str) -> str:
-    """Escape control characters, and marks that change the direction of text."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def shortened(name: str, width: int = 60) -> str:

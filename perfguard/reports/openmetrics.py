@@ -14,7 +14,7 @@ from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import finite
 from perfguard.reports import FunctionReporter, RunReport
-from perfguard.reports.names import printable
+from perfguard.screen import printable
 
 _PREFIX = "perfguard_"
 

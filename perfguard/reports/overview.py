@@ -25,7 +25,8 @@ from perfguard.measure.measurement import number
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.ledger import unattributed_text
-from perfguard.reports.names import cut, printable
+from perfguard.reports.names import cut
+from perfguard.screen import printable
 from perfguard.workload import workload_of
 
 #: Most findings on the first screen, and most operators in a sentence.

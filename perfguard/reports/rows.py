@@ -11,9 +11,8 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
-from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
-from perfguard.screen import LOG, Screen
+from perfguard.screen import LOG, Screen, csv_cell, printable
 
 #: Names and types of columns.
 Columns = Sequence[tuple[str, str]]
@@ -33,11 +32,11 @@ def table_text(columns: Columns, rows: Iterable[Sequence[Any]], screen: Screen =
 
 
 def csv_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Yield CSV, with the names of the columns first; nulls are empty."""
+    """Yield CSV, with the names of the columns first; nulls are empty, and no cell is a formula."""
     # `writerow` returns what `write` does: the line.
     writer = csv.writer(SimpleNamespace(write=str), lineterminator="\n")
     for row in chain([[name for name, _ in columns]], rows):
-        yield str(writer.writerow([_text(cell) for cell in row]))
+        yield str(writer.writerow([csv_cell(_text(cell)) for cell in row]))
 
 
 def json_lines(columns: Columns, rows: Iterable[Sequence[Any]]) -> Iterator[str]:

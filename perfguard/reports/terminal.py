@@ -19,11 +19,10 @@ from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
-from perfguard.reports.names import printable
 from perfguard.reports.overview import baseline_commit, trade_off, where_text, with_upgrade
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
-from perfguard.screen import LOG, Screen
+from perfguard.screen import LOG, Screen, printable
 from perfguard.workload import moved
 
 #: Most findings of one code in a message; the rest is counted.
@@ -137,13 +136,16 @@ def checked(
         for noun in ("ranks", "cycles", "files", "rows")
         if (count := read.get(noun, 0)) or noun == "files"
     )
-    known = f" ({', '.join(verdict.layouts)}: {counts})" if verdict.layouts else ""
+    known = f" ({printable(', '.join(verdict.layouts))}: {counts})" if verdict.layouts else ""
     only = f"; only {', '.join(select)} checked" if select else ""
     lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
     lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=most_shown(screen.is_verbose))]
     if explain:
         notes = map(printable, verdict.notes)
-        lines += [f"  layouts: {', '.join(verdict.layouts) or 'none recognised'}", *(f"  {note}" for note in notes)]
+        lines += [
+            f"  layouts: {printable(', '.join(verdict.layouts)) or 'none recognised'}",
+            *(f"  {note}" for note in notes),
+        ]
     if metrics and verdict.measurements:
         lines.append(measurement_rows(verdict.measurements, screen))
     return lines

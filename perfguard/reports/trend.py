@@ -10,9 +10,8 @@ from perfguard.judge.quantities import change_text, limit_text, show
 from perfguard.judge.step_time import milliseconds
 from perfguard.judge.trend import Change, Moment, Series, Trend
 from perfguard.measure.measurement import Better
-from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, table
-from perfguard.screen import LOG, Screen
+from perfguard.screen import LOG, Screen, printable
 
 #: Most characters of a drawn series, and most changes of it in sentences: the newest.
 _DRAWN = 24

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
 from perfguard.judge.calibration import Calibrated, ErrorRate
 
 #: No baseline has this name: their names contain the name of a test.
@@ -62,7 +62,7 @@ def move_calibration(directory: Path, names: Mapping[str, str]) -> bool:
 def read_calibration(directory: Path) -> Calibration | None:
     """Return the calibration among the baselines, or None. Raises `StoreError` for a damaged one."""
     path = directory / CALIBRATION_FILE
-    if not path.exists():
+    if not exists(path):
         return None
     document = read_document(path, "calibration", remedy=_REMEDY)
     workloads = defaultdict(list)

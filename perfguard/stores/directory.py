@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
 from perfguard.stores.calibration import CALIBRATION_FILE
@@ -31,7 +32,7 @@ class BaselineDirectory:
     def load(self, workload: str) -> Baseline | None:
         """Return the baseline, or None. Raises `StoreError` for a damaged one."""
         path = self.path(workload)
-        if not _exists(path):
+        if not exists(path):
             return None
         found = _read(path)
         if found.workload != workload:
@@ -41,9 +42,15 @@ class BaselineDirectory:
         return found
 
     def save(self, baseline: Baseline) -> None:
-        """Write the baseline atomically. Raises `StoreError`."""
+        """Write the baseline atomically. Raises `StoreError`, also for a link: its target is another file."""
+        path = self.path(baseline.workload)
+        if os.path.islink(path):
+            raise StoreError(
+                f"{path} is a link, and is not written through. Remove it, then run the same command again: the baseline "
+                "takes its place."
+            )
         document = {"format": FORMAT, **baseline.as_dict()}
-        write_atomically(self.path(baseline.workload), dumps(document, lines_of="measurements"))
+        write_atomically(path, dumps(document, lines_of="measurements"))
 
     def delete(self, workload: str) -> None:
         """Remove the file of a workload."""
@@ -87,13 +94,31 @@ class BaselineDirectory:
 
     def _lock_path(self) -> Path:
         # In the folder of temporary files, so that no lock remains in a repository.
-        user = os.getuid() if hasattr(os, "getuid") else "user"
-        name = hashlib.sha256(os.fsencode(self.directory.resolve())).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"perfguard-{user}-{name}.lock"
+        name = hashlib.sha256(os.fsencode(os.path.realpath(self.directory))).hexdigest()[:16]
+        return _private_folder() / f"{name}.lock"
 
     def path(self, workload: str) -> Path:
         """Return the file of a workload."""
         return self.directory / f"{file_name(workload)}.json"
+
+
+def _private_folder() -> Path:
+    """Return this user's folder among the temporary files, which every user can write to.
+
+    Raises `StoreError` for one that others could have planted something in: it has a name that they know.
+    """
+    if not hasattr(os, "getuid"):
+        return Path(tempfile.gettempdir())  # Windows: it is the user's own
+    folder = Path(tempfile.gettempdir()) / f"perfguard-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise StoreError(
+            f"{folder} must be a directory of yours that nobody else can use (mode 0700), because baselines are locked in it. "
+            "Remove it, or set TMPDIR to another directory, then run the same command again."
+        )
+    return folder
 
 
 def names_baseline(name: str) -> bool:
@@ -116,19 +141,6 @@ def file_name(workload: str) -> str:
 
 
 _REMEDY = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
-
-
-def _exists(path: Path) -> bool:
-    """Whether a file exists; raise for a directory that cannot be searched."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read: {error.strerror}. Correct the permissions of its directory."
-        ) from error
-    return True
 
 
 def _read(path: Path) -> Baseline:

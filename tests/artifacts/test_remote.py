@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from perfguard.artifacts.remote import RemoteTree, is_url, local_path
+from perfguard.artifacts.remote import RemoteTree, _packages_of, is_url, local_path
 from perfguard.capture.replay import replay_tree, trees_in
 from perfguard.contract import reduce, reduction
 from perfguard.errors import UsageError
@@ -170,6 +170,25 @@ def test_the_package_of_a_file_system_is_named_where_it_is_missing(url, package)
     assert found.stderr == (
         f"perfguard: {protocol}:// needs the package {package}, and it cannot be imported. Run: pip install {package}\n"
     )
+
+
+def test_only_packages_that_fsspec_names_are_installed():
+    """`git` and `libarchive` are on the index too, and are something else."""
+    from fsspec.registry import known_implementations
+
+    packages = {name: _packages_of(name, entry) for name, entry in known_implementations.items()}
+    assert {name: packages[name] for name in ("git", "libarchive", "hdfs", "smb", "jupyter", "s3", "github")} == {
+        "git": ["pygit2"],
+        "libarchive": ["libarchive-c"],
+        "hdfs": ["pyarrow"],
+        "smb": ["smbprotocol"],
+        "jupyter": [],
+        "s3": ["s3fs"],
+        "github": ["requests"],
+    }
+    with mock.patch.dict(sys.modules, {"pygit2": None}), mock.patch.dict("fsspec.registry._registry", clear=True):
+        found = run("check", "git://x/y")
+    assert (found.exit_code, found.stderr.rpartition("Run: ")[2]) == (2, "pip install pygit2\n")
 
 
 def test_fsspec_is_named_where_it_is_missing():

@@ -45,7 +45,7 @@ def test_without_the_gate_there_is_one_step():
 
 
 def test_a_timed_process_stops_the_training_when_it_has_enough(monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard[models]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
     from perfguard.capture import backend
 
     for name, value in {"WINDOW_S": 0.01, "LONGEST_WINDOW_S": 0.05, "WARMUP_S": 0.01, "REST_S": 0.0}.items():

@@ -283,6 +283,19 @@ def test_a_directory_without_an_owner_is_deleted_and_one_of_another_process_stay
     assert not left.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link of another user")
+def test_a_sweep_follows_no_link_that_another_user_planted(checkout, temporary, tmp_path):
+    mine = tmp_path / "mine"
+    git(checkout, "worktree", "add", "-q", str(mine / "base" / "tree"), "v1.0")
+    (mine / "lock").touch()
+    (mine / "repository").write_text(str(checkout / ".git"))
+    planted = temporary / "perfguard-ab-planted"
+    planted.symlink_to(mine)
+    os.lchown(planted, 65534, 65534)
+    sweep()
+    assert (mine / "base" / "tree" / "model.py").is_file()
+
+
 @pytest.mark.parametrize("gitdir", [b"/mnt/\xff\xfe/mine/.git\n", b"../../../../mine/.git\n", b""])
 def test_worktrees_of_the_users_own_may_lie_anywhere(checkout, temporary, gitdir):
     entry = checkout / ".git" / "worktrees" / "mine"

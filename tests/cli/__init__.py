@@ -41,6 +41,7 @@ def run(*args: object, answer: str | None = None) -> Result:
     found = CliRunner().invoke(_Script(), [str(one) for one in args], input=answer, color=True)  # type: ignore[arg-type]
     if found.exception is not None and not isinstance(found.exception, SystemExit):
         raise found.exception
+    assert "this is a defect of perfguard" not in found.stderr, f"exit {found.exit_code}\n{found.stderr}"
     return found
 
 

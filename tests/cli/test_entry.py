@@ -182,3 +182,16 @@ P, F, X, N = Outcome.PASSED, Outcome.FAILED, Outcome.INVALID, Outcome.INCONCLUSI
 )
 def test_the_exit_code_is_that_of_the_gravest_outcome(outcomes, code):
     assert exit_code(outcomes) == code
+
+
+def test_a_defect_of_perfguard_does_not_exit_as_a_regression(monkeypatch):
+    def crash(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a defect\n::error::taken \x1b[31m")
+
+    monkeypatch.setattr("perfguard.capture.replay.recordings_in", crash)
+    monkeypatch.setattr("perfguard.cli.verdicts.recordings_in", crash)
+    with pytest.raises(AssertionError) as raised:
+        run("check", TORCH)
+    printed = str(raised.value)
+    assert printed.startswith("exit 2\n")
+    assert "ZeroDivisionError: a defect\n\\x3a:error::taken \\x1b[31m\nperfguard: this is a defect" in printed

@@ -766,3 +766,46 @@ def test_a_number_near_the_largest_is_drawn(project):
         report(project / "r.json", number, {"step_cost": value})
         assert run("history", "add", "r.json").exit_code == 0
     assert "step_cost" in run("history", "trend").stdout
+
+
+def test_no_cell_of_an_exported_history_is_a_formula():
+    added([-1.5], workload="=cmd|'/c calc'!A0", metric="overhead")
+    lines = history("export", "--format", "csv").output.splitlines()
+    assert any(",\"'=cmd|'/c calc'!A0\"," in line or ",'=cmd|'/c calc'!A0," in line for line in lines)
+    assert any(",-1.5," in line for line in lines)
+    assert "=cmd" not in [cell[:4] for line in lines for cell in line.split(",")]
+
+
+# -- a stranger's history ------------------------------------------------------------------------------------------------
+
+FOREIGN = "\n::error::taken\r::error::taken\u2028 \x1b[31m \x9b31m \u202e \ud800"
+OBEYED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u202e\ud800]|^\s*::error::taken", re.MULTILINE)
+
+
+def test_no_text_of_a_strangers_history_leaves_its_line():
+    added([1.0, 2.0, 3.0], releases=(0,))
+    document = json.loads(history("export").stdout)
+
+    def marked(node: Any, key: str = "") -> Any:
+        if isinstance(node, list):
+            return [marked(one, key) for one in node]
+        if isinstance(node, dict):
+            return {name: marked(one, name) for name, one in node.items()}
+        is_kept = key in ("digest", "committed_at", "finished_at", "added_at", "outcome")
+        return node if is_kept or not isinstance(node, str) else node + FOREIGN
+
+    foreign = {**document, "runs": marked(document["runs"])}
+    for run_ in foreign["runs"]:
+        for one in run_["workloads"]:
+            one["measurements"]["step_cost"]["values"] = {FOREIGN: 1.0, "": 2.0}
+    Path("foreign.json").write_text(json.dumps(foreign), encoding="utf-8")
+    wrong = {}
+    commands = [
+        *[("add", "foreign.json"), ("add", "foreign.json"), ("show",), ("show", "1"), ("show", "3", "-v")],
+        *[("trend",), ("trend", "--metric", "*", "-v"), ("prune", "--keep-runs", "2", "--yes")],
+    ]
+    for words in commands:
+        done = history(*words, "--history", "foreign.db")
+        if done.exit_code == 2 or OBEYED.search(done.output):
+            wrong[words] = done.output
+    assert wrong == {}

@@ -9,7 +9,7 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.reports.names import printable
+from perfguard.screen import printable
 from tests.cli import RECORDINGS, TORCH, copied, run
 from tests.dialects.test_graph_files import IR
 

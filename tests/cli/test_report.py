@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import socket
 from functools import cache
 from pathlib import Path
 
@@ -258,6 +259,26 @@ def test_where_there_is_a_history_the_page_says_since_when(report, tmp_path):
     assert "history: peak_memory_bytes[cpu] since 000000000000 (2026-11-03): 776 → 1552 bytes, +100.0 %" in page
     (tmp_path / "elsewhere").mkdir()
     assert run("report", "one.json", "--history", "elsewhere/none.db", "--html", "x.html").exit_code == 2
+
+
+@pytest.mark.usefixtures("report")
+def test_a_report_connects_to_a_server_only_where_it_is_asked_to(tmp_path, monkeypatch):
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard[postgres]'")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0)
+        url = f"postgresql://me:hidden@127.0.0.1:{listener.getsockname()[1]}/db?connect_timeout=2"
+        (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\nhistory = '{url}'\n", encoding="utf-8")
+        found = run("report", "report.json")
+        assert found.exit_code == 0
+        assert (
+            "perfguard: the history was not looked at: it is a database that only pyproject.toml names" in found.stderr
+        )
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    # Nobody listens any more: a connection that was asked for is tried.
+    assert "cannot be used" in run("report", "report.json", "--history", url).stderr
+    monkeypatch.setenv("PERFGUARD_HISTORY", url)
+    assert "cannot be used" in run("report", "report.json").stderr
 
 
 def test_view_of_several_recordings_of_one_workload_shows_each_its_own_timeline(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -523,6 +524,16 @@ def test_ranks_that_are_not_there_are_refused(read, text, world, words):
 )
 def test_a_file_that_is_no_yaml_is_refused_with_its_line(read, text, words):
     assert words in refused(read, text)
+
+
+def test_merge_keys_are_bounded(read):
+    """Before PyYAML 6.0.4 each line doubles what is in memory; here the entries are different ones."""
+    doubling = "m0: &m0 {a: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [*m{n - 1}, *m{n - 1}]}}\n" for n in range(1, 25))
+    wide = "m: &m {" + ", ".join(f"k{n}: 1" for n in range(600)) + "}\n"
+    wide += "".join(f"n{n}: {{<<: *m}}\n" for n in range(20))
+    assert "merge keys (<<) give more than 10000 entries" in refused(read, wide)
+    with suppress(UsageError):
+        read(doubling)
 
 
 def test_a_file_that_is_nested_too_deeply_is_refused(read):

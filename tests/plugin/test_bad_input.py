@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shutil
 import sys
 
 import pytest
@@ -88,6 +89,41 @@ def test_two_ways_to_update_contradict_each_other(recorded, options):
     run = recorded.run(*options)
     assert run.status == 4
     assert f"{' and '.join(options)} contradict each other; give one of them." in run.line("contradict")
+
+
+def test_a_value_that_moves_the_rootdir_is_refused_and_nothing_is_written(project):
+    inside = Project(project.directory / "own")
+    inside.settings("baselines = 'mine'")
+    inside.replays(test_one="torch-mlp")
+    report = project.write("elsewhere/r.json", "{}")
+
+    def written() -> list[str]:
+        return sorted(str(one.parent.relative_to(project.directory)) for one in project.directory.rglob("test_a*.json"))
+
+    wrong = {}
+    values = {
+        "--perfguard-report": "../elsewhere/r.json",
+        "--perfguard-html": "../elsewhere/r.json",
+        "--perfguard-baselines": "../elsewhere",
+        "--perfguard-recordings": "../elsewhere",
+        "--perfguard-reason": "..",
+    }
+    for flag, value in values.items():
+        run = inside.run("--perfguard-update", flag, value)
+        if (run.status, f"Write {flag}={value}" in run.text) != (4, True):
+            wrong[flag] = run.text
+    run = inside.run("--perfguard-update", env={"PYTEST_ADDOPTS": "--perfguard-report ../elsewhere/r.json"})
+    assert (run.status, "Write --perfguard-report=../elsewhere/r.json" in run.text) == (4, True)
+    assert (wrong, written(), report.read_text(encoding="utf-8")) == ({}, [], "{}")
+    inside.write("r.json", "{}")
+    # The other spelling, an option of pytest's own, and a value that moves nothing.
+    for words in (
+        ("--perfguard-report=../elsewhere/r.json",),
+        ("--junitxml", "../elsewhere/r.json"),
+        ("--perfguard-report", "r.json"),
+    ):
+        run = inside.run("--perfguard-update", *words)
+        assert (run.status, written()) == (0, ["own/mine"]), run.text
 
 
 @pytest.mark.parametrize(
@@ -289,6 +325,15 @@ def damaged(module_project):
     for name, (content, _, _) in DAMAGED.items():
         (project.directory / "baselines" / f"test_a--test_{name}.json").write_bytes(content)
     return project.run("--perfguard", "--perfguard-report=report.json"), project
+
+
+def test_baselines_that_cannot_be_reached_are_one_sentence(recorded):
+    shutil.rmtree(recorded.directory / "baselines")
+    (recorded.directory / "baselines").symlink_to("baselines")
+    for arguments in (("--perfguard",), ("--perfguard", "-v"), ("--perfguard-update",)):
+        run = recorded.run(*arguments)
+        assert (run.status, "Traceback" in run.text) == (4 if "-update" in arguments[0] else 1, False), run.text
+        assert "baselines cannot be " in run.text
 
 
 @pytest.mark.parametrize("name", DAMAGED)

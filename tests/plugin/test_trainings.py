@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="transformers is not installed: pip install 'perfguard[trainer]'")
-pytest.importorskip("lightning", reason="lightning is not installed: pip install 'perfguard[lightning]'")
+pytest.importorskip("transformers", reason="transformers is not installed: pip install 'perfguard-ml[trainer]'")
+pytest.importorskip("lightning", reason="lightning is not installed: pip install 'perfguard-ml[lightning]'")
 # Runs of pytest that train.
 pytestmark = pytest.mark.slow
 

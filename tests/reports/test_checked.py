@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement, Operator
-from perfguard.reports.names import printable
 from perfguard.reports.terminal import SHOWN_PER_CODE, checked, grouped_lines, operator_rows
+from perfguard.screen import printable
 
 
 def finding(place: str = "", code: Code = Code.S103, **more: Any) -> Finding:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st  # noqa: E402
 from perfguard.judge.verdict import Outcome, Verdict  # noqa: E402
 from perfguard.judge.weights import WORKLOAD_METRICS  # noqa: E402
 from perfguard.measure import Measurement  # noqa: E402
-from perfguard.reports.names import printable  # noqa: E402
 from perfguard.reports.openmetrics import report_openmetrics  # noqa: E402
+from perfguard.screen import printable  # noqa: E402
 from tests.reports import runs_to_show as show  # noqa: E402
 
 

@@ -37,6 +37,12 @@ def test_csv_gives_back_what_was_put_in():
     assert list(csv.reader(io.StringIO(text, newline=""))) == [NASTY, NASTY]
 
 
+def test_no_cell_of_csv_is_a_formula():
+    cells = ["=1+1", "-1.5", -1.5, "@x", None]
+    text = "".join(csv_lines([("=name", "ANY")] * 5, [cells]))
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["'=name"] * 5, ["'=1+1", "-1.5", "-1.5", "'@x", ""]]
+
+
 def test_json_gives_back_what_was_put_in():
     (found,) = json.loads("".join(json_lines([(name, "VARCHAR") for name in NASTY], [NASTY])))
     assert found == dict(zip(NASTY, NASTY, strict=True))

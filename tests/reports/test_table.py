@@ -10,10 +10,9 @@ from perfguard.findings import Code, Finding
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement, Operator
 from perfguard.reports import RunReport
-from perfguard.reports.names import printable
 from perfguard.reports.table import Column, Cut, cut, display_width, table
 from perfguard.reports.terminal import measurement_rows, operator_rows, summary
-from perfguard.screen import Screen
+from perfguard.screen import Screen, printable
 
 COLUMNS = (
     Column(title="outcome"),

@@ -17,7 +17,6 @@ from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.ledger import full_ledger_lines, ledger_lines
-from perfguard.reports.names import printable
 from perfguard.reports.terminal import (
     checked,
     coverage_line,
@@ -27,7 +26,7 @@ from perfguard.reports.terminal import (
     measurement_rows,
     summary,
 )
-from perfguard.screen import Screen
+from perfguard.screen import Screen, printable
 
 COMMAND = "pytest --perfguard --perfguard-update test_a.py"
 MORE_CALLS = Finding(

@@ -16,6 +16,7 @@ from perfguard.stores.calibration import (
     write_calibration,
 )
 from perfguard.stores.directory import BaselineDirectory, file_name
+from tests.facts import unwritable_directory
 
 FOUND = Calibration(
     runs=20,
@@ -30,6 +31,12 @@ FOUND = Calibration(
     },
     error_rate=ErrorRate(alarms=0, comparisons=132, independent=2, at_most=0.7764, smallest_slowdown=None),
 )
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+def test_a_directory_that_cannot_be_entered_is_not_one_without_a_calibration(mode):
+    with unwritable_directory(mode) as place, pytest.raises(StoreError, match="cannot be read: Permission denied"):
+        read_calibration(place)
 
 
 @pytest.mark.parametrize("found", [FOUND, Calibration(runs=1, machine=("", 0, ""), workloads={}, error_rate=None)])

@@ -347,6 +347,22 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
     assert place.read_text() == "a file"
 
 
+def test_a_link_is_not_written_through(tmp_path):
+    outside = tmp_path / "outside.json"
+    store = BaselineDirectory(tmp_path / "baselines")
+    store.save(baseline(CALLS))
+    path = store.path(WORKLOAD)
+    path.rename(outside)
+    before = outside.read_text()
+    for target in (outside, tmp_path / "nowhere"):
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+        with pytest.raises(StoreError, match="is a link, and is not written through") as raised:
+            store.save(baseline(STEP))
+        assert names_the_next_command(str(raised.value))
+    assert (outside.read_text(), (tmp_path / "nowhere").exists()) == (before, False)
+
+
 def test_an_unwritable_directory_is_refused():
     with unwritable_directory() as place:
         store = BaselineDirectory(place)
@@ -386,6 +402,36 @@ def test_a_locked_directory_is_waited_for_and_then_refused(tmp_path, monkeypatch
     assert names_the_next_command(str(raised.value))
     with store.locked():
         store.save(baseline(CALLS))
+
+
+def test_the_lock_is_in_a_folder_of_the_user_alone_and_a_planted_one_is_refused(tmp_path, monkeypatch):
+    shared, victim = tmp_path / "shared", tmp_path / "victim"
+    shared.mkdir(mode=0o777)
+    victim.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(shared))
+    store = BaselineDirectory(tmp_path / "baselines")
+    with store.locked():
+        (folder,) = shared.iterdir()
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert [one.name for one in folder.iterdir()] == [store._lock_path().name]
+    shutil.rmtree(folder)
+
+    def is_owned_by_another() -> None:
+        folder.mkdir(mode=0o700)
+        os.chown(folder, 65534, 65534)
+
+    planted = {
+        "a link": lambda: folder.symlink_to(victim),
+        "a file": folder.touch,
+        "open to others": lambda: (folder.mkdir(), folder.chmod(0o770)),
+        **({"of another user": is_owned_by_another} if os.geteuid() == 0 else {}),
+    }
+    for what, plant in planted.items():
+        plant()
+        with pytest.raises(StoreError, match="set TMPDIR to another directory") as raised, store.locked():
+            pass
+        assert (what, names_the_next_command(str(raised.value)), list(victim.iterdir())) == (what, True, [])
+        shutil.rmtree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink()
 
 
 def test_the_lock_is_given_back_when_something_is_raised(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.trend import trend
 from perfguard.measure import METRICS
 from perfguard.reports.trend import trend_text
-from perfguard.stores.history import open_history
+from perfguard.stores.history import database, open_history
 from perfguard.stores.history.archive import History
 from perfguard.stores.history.exchange import csv_text, document_text
 from perfguard.stores.history.migrations import upgrade
@@ -85,6 +86,29 @@ def test_reading_makes_no_file(tmp_path):
     said = refused(tmp_path / "none.db", "There is no history", "perfguard history add", writing=False, kind=UsageError)
     assert "--perfguard-report" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("table", [RUNS.name, VERSION_TABLE, "another"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "create view {table} as with recursive n(x) as (select 1 union all select x + 1 from n) select * from n",
+        "create view {table} as select * from sqlite_master, sqlite_master, sqlite_master, sqlite_master",
+        "create table {table}(a, b generated always as (hex(zeroblob(400000000))))",
+        "create table {table}(a, b AS(zeroblob(400000000)) virtual)",
+        "create virtual table {table} using fts5(a)",
+        "create table {table}(a); create trigger t after insert on {table} begin delete from {table}; end",
+    ],
+)
+def test_a_file_whose_rows_are_computed_is_refused_at_once(tmp_path, what, table):
+    path = tmp_path / "history.db"
+    opened(path).add(entry(1, {"steps": 5}))
+    with closing(sqlite3.connect(path)) as connection:
+        if table != "another":
+            connection.execute(f"drop table {table}")
+        connection.executescript(what.format(table=table))
+    for writing in (False, True):
+        assert "is computed" in refused(path, "is damaged, or not a history", writing=writing)
 
 
 def test_an_empty_file_is_a_history_that_nobody_wrote_to(tmp_path):
@@ -525,6 +549,68 @@ def test_an_upgrade_that_fails_changes_nothing(place, tmp_path):
 def test_a_password_is_never_shown(place, shown):
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
     assert "hidden" not in refused(place, shown)
+
+
+ELSEWHERE = "postgresql://me@db.example/runs"
+
+
+@pytest.mark.parametrize(
+    "place, environment, mode",
+    [
+        # By itself libpq would fall back to plain text.
+        (ELSEWHERE, {}, "require"),
+        (f"{ELSEWHERE}?sslmode=require", {}, "require"),
+        (f"{ELSEWHERE}?sslmode=verify-full", {}, "verify-full"),
+        *[(f"{ELSEWHERE}?sslmode={mode}", {}, None) for mode in ("disable", "allow", "prefer", "REQUIRE")],
+        (f"{ELSEWHERE}?sslmode=disable&host=localhost", {}, None),
+        ("postgresql://me@127.0.0.1/runs?sslmode=disable&hostaddr=192.0.2.1", {}, None),
+        ("postgresql://me@/runs?sslmode=disable&host=localhost&host=db.example", {}, None),
+        ("postgresql://me@/runs?sslmode=disable&host=localhost,db.example", {}, None),
+        ("postgresql://me@/runs?sslmode=disable&service=elsewhere", {}, None),
+        ("postgresql://me@/runs?sslmode=disable", {"PGHOST": "db.example"}, None),
+        ("postgresql://me@/runs?sslmode=disable", {"PGSERVICE": "elsewhere"}, None),
+        ("postgresql://me@127.0.0.1.evil.example/runs?sslmode=disable", {}, None),
+        # The user's own choice, which no file of a stranger makes.
+        (ELSEWHERE, {"PGSSLMODE": "disable"}, ""),
+        (f"{ELSEWHERE}?sslmode=disable", {"PGSSLMODE": "disable"}, None),
+        # On this machine nobody listens.
+        *[(f"postgresql://me@{host}/runs", {}, "") for host in ("", "localhost", "127.0.0.1", "127.1.2.3", "[::1]")],
+        ("postgresql://me@/runs?host=/run/postgresql", {"PGHOST": "db.example"}, ""),
+        ("postgresql://me@127.0.0.1/runs?sslmode=disable", {}, "disable"),
+    ],
+)
+def test_nothing_goes_over_the_network_in_plain_text(place, environment, mode, monkeypatch):
+    for name in ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGSSLMODE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    if mode is None:
+        with pytest.raises(UsageError, match=r"unencrypted connection to another machine .* Write sslmode=verify-full"):
+            database._url(place, root=Path())
+    else:
+        assert database._url(place, root=Path()).query.get("sslmode", "") == mode
+
+
+@pytest.mark.slow
+def test_a_server_that_offers_no_encryption_gets_no_password(monkeypatch):
+    """A real client, and a listener that answers as a server without TLS does; 0.0.0.0 is no loopback address."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard[postgres]'")
+    monkeypatch.setenv("PGPASSWORD", "hidden")
+    received = []
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while data := connection.recv(4096):
+                received.append(data)
+                connection.sendall(b"N" if len(received) == 1 else b"R\0\0\0\x08\0\0\0\x03")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve, daemon=True)
+        server.start()
+        said = refused(f"postgresql://me@0.0.0.0:{listener.getsockname()[1]}/db", "SSL")
+        server.join(10)
+    assert (b"hidden" in b"".join(received), len(received), "hidden" in said) == (False, 1, False)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, by_outcome, require_page
-from perfguard.reports.names import printable
 from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figure import own_file
 from perfguard.reports.page.figures import drawn_trend, figures_of
 from perfguard.reports.page.tables import tables_of
+from perfguard.screen import printable
 from perfguard.version import __version__
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Any
 
 from perfguard.documents import merged
 from perfguard.judge.quantities import time_us
-from perfguard.reports.names import printable
+from perfguard.screen import printable
 
 #: A figure: kind (its position on the page), title, caption, table, and plotly's traces and layout.
 Figure = dict[str, Any]

@@ -19,11 +19,11 @@ from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import finite, number, rank_of
 from perfguard.recording import Step
-from perfguard.reports.names import printable
 from perfguard.reports.page.distributions import cost, distribution
 from perfguard.reports.page.figure import STEPS, TIMES, Figure, as_float, figure, line, safe, times_row
 from perfguard.reports.table import Cut, cut
 from perfguard.reports.trend import moment_text, series_name, trend_lines
+from perfguard.screen import printable
 from perfguard.window import Phase
 
 #: The largest number of parts of a ledger, and of columns of the heat map, that are drawn.

@@ -8,6 +8,7 @@ commit (`synchronous = FULL`): runs are added rarely, and an added run survives 
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from perfguard.errors import DamagedError, StoreError, UsageError, missing_package
+from perfguard.screen import printable
 from perfguard.stores.history.migrations import newer, upgrade
 from perfguard.stores.history.place import NoHistoryError, file_of
 from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
@@ -34,6 +36,11 @@ _WRITERS = int.from_bytes(b"perfguar", "big")
 _ANSWER_S = 10
 #: Parts of the names of a URL's secret options.
 _SECRET = ("password", "passfile", "sslkey", "secret", "token")
+#: The values of `sslmode` that never send plain text.
+_ENCRYPTED = ("require", "verify-ca", "verify-full")
+_LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
+#: What makes a table of SQLite a virtual one, or a column a generated one.
+_COMPUTED = re.compile(r"^\s*create\s+virtual\b|\bas\s*\(", re.IGNORECASE)
 _AGAIN = "then run the same command again."
 
 
@@ -121,6 +128,8 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
         _check_file(Path(str(url.database)), writing=writing)
     database = Database(engine=_engine(url, writing=writing, wait_s=wait_s), shown=shown, wait_s=wait_s)
     with database.reading() as connection:
+        if database.is_file:
+            _refuse_computed(connection, shown)
         revision = _revision(connection)
         is_foreign = revision is None and database.is_file and bool(inspect(connection).get_table_names())
     if is_foreign:
@@ -139,6 +148,14 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
     return database
 
 
+def _refuse_computed(connection: Connection, shown: str) -> None:
+    """Raise `StoreError` for a file whose rows are computed: a history has none, and a query of one may never end."""
+    for kind, name, sql in connection.exec_driver_sql("SELECT type, name, sql FROM sqlite_master"):
+        if kind in ("view", "trigger") or _COMPUTED.search(str(sql)):
+            what = "a table" if kind == "table" else f"the {kind}"
+            raise _damaged(shown, f"{what} {printable(str(name))} in it is computed, and a history stores all its rows")
+
+
 def _url(place: str, *, root: Path) -> URL:
     if "://" not in place:
         return URL.create("sqlite", database=str(file_of(place, root=root)))
@@ -154,7 +171,35 @@ def _url(place: str, *, root: Path) -> URL:
         return URL.create("sqlite", database=str(root / url.database))
     if kind not in ("postgresql", "postgres"):
         raise UsageError(_unknown_url(repr(kind)))
-    return url.set(drivername="postgresql+psycopg")
+    return _encrypted(url.set(drivername="postgresql+psycopg"))
+
+
+def _encrypted(url: URL) -> URL:
+    """Return the URL of a server with a connection that is encrypted, or stays on this machine.
+
+    By itself libpq sends a password in plain text to a server that offers no encryption (libpq, "SSL Support", `prefer`).
+    A mode in PGSSLMODE is the user's own choice. Raises `UsageError` for a URL that asks for less.
+    """
+    mode = url.query.get("sslmode")
+    if _is_here(url) or mode in _ENCRYPTED or (mode is None and os.environ.get("PGSSLMODE")):
+        return url
+    if mode is not None:
+        raise UsageError(
+            f"{_masked(url)} allows an unencrypted connection to another machine (sslmode={mode}), which would show "
+            "password and measurements to the network. Write sslmode=verify-full, or sslmode=require."
+        )
+    return url.update_query_dict({"sslmode": "require"})
+
+
+def _is_here(url: URL) -> bool:
+    """Whether a server is on this machine: a socket, or the loopback interface."""
+    if "service" in url.query or os.environ.get("PGSERVICE"):
+        return False  # a file elsewhere names the host
+    named = [url.host or "", *(",".join(url.normalized_query.get(key, ())) for key in ("host", "hostaddr"))]
+    if not any(named):
+        named = [os.environ.get("PGHOST", ""), os.environ.get("PGHOSTADDR", "")]
+    hosts = [host for host in ",".join(named).split(",") if host]
+    return all(host.startswith(("/", "@")) or _LOOPBACK.fullmatch(host) for host in hosts)
 
 
 def _unknown_url(what: str) -> str:
@@ -229,6 +274,8 @@ def _prepare_file(connection: sqlite3.Connection, record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+    # The file may be a stranger's: its schema calls no function that could do harm.
+    connection.execute("PRAGMA trusted_schema = OFF")
 
 
 def _begin(connection: Connection) -> None:

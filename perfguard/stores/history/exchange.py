@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from perfguard.documents import checked, newest_format, parsed, sized_number
+from perfguard.screen import csv_cell
 from perfguard.stores.history.entry import Entry, Number, WorkloadEntry, canonical, instant, is_timed
 from perfguard.version import __version__
 
@@ -77,7 +78,7 @@ def csv_text(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _csv_line(cells: Iterable[object]) -> str:
     line = io.StringIO()
-    csv.writer(line).writerow(cells)
+    csv.writer(line).writerow([csv_cell(cell) if isinstance(cell, str) else cell for cell in cells])
     # UTF-8 cannot hold lone surrogates.
     return line.getvalue().encode("utf-8", "backslashreplace").decode("utf-8")
 

@@ -17,6 +17,11 @@ class NoHistoryError(UsageError):
         )
 
 
+def is_server(place: str) -> bool:
+    """Whether `place` is a database server, and not a file."""
+    return "://" in place and not place.lower().startswith("sqlite")
+
+
 def file_of(place: str, *, root: Path) -> Path:
     """Return the file that `place`, which is not a URL, names. Raises `UsageError` for the home of an unknown user."""
     try:
