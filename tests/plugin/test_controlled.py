@@ -175,7 +175,7 @@ def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slo
 
 
 def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
-    pytest.importorskip("plotly", reason="plotly is not installed: pip install 'perfguard[html]'")
+    pytest.importorskip("jinja2", reason="Jinja2 is not installed: pip install 'perfguard[html]'")
     (verdict,) = read_report(gated.directory / "slow.json")
     step = verdict_document(verdict)["step"]
     assert step == gated.report("slow.json")["workloads"][0]["step"]

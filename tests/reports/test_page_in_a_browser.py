@@ -15,6 +15,8 @@ from tests.reports import runs_to_show as show
 pytestmark = [pytest.mark.slow]
 
 DESKTOP, LAPTOP, PHONE = (1920, 1080), (1366, 768), (390, 844)
+#: Widths at which no label may be clipped.
+WIDTHS = (360, 768, 1600)
 #: Jobs of so many ranks, and which of them is odd.
 RANKS = {"ranks": (48, 17), "1024-ranks": (1024, 517)}
 
@@ -48,6 +50,9 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "hostile": show.run_of(hostile, unused=show.HOSTILE, not_run=show.HOSTILE, remarks=show.HOSTILE),
         "operators": show.run_of(show.many_operators()),
         "nothing": show.run_of(),
+        "three": show.run_of(passing, failing, others[2]),
+        "two-ranks": show.run_of(show.many_ranks(place / "two", 2, quick=1)),
+        "long": show.run_of(show.long_names(place / "long"), error_rate="x" * 400),
     }
     found = {}
     for name, run in runs.items():
@@ -123,6 +128,55 @@ def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_label_is_clipped(opened, width):
+    shown = opened("all", size=(width, 900))
+    wrong = {}
+    for number in range(shown.page.locator("#workloads a").count()):
+        shown.page.evaluate(f"location.hash = 'w{number}'")
+        shown.count(f"#w{number}:visible", 1)
+        if found := shown.clipped():
+            wrong[number] = found
+        assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= width
+    assert wrong == {}
+    for name in ("ranks", "two-ranks", "hostile", "long"):
+        shown = opened(name, size=(width, 900), scheme="dark")
+        assert shown.clipped() == [], name
+        assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+def test_three_tests_are_at_most_two_megabytes(pages):
+    assert pages["three"].stat().st_size <= 2_000_000
+
+
+def test_without_scripts_the_page_says_so_and_shows_every_verdict_figure_and_table(opened):
+    shown = opened("all", scripts=False)
+    page = shown.page
+    assert "Scripts are off" in page.locator("noscript p").inner_text()
+    articles = page.locator("article:visible")
+    assert articles.count() == page.locator("#workloads a").count() > 3
+    for article in articles.all():
+        assert article.locator(".verdict h2").inner_text()
+        if article.locator(".verdict.INVALID").count() == 0:
+            assert article.locator(".operators tbody tr:visible").count() > 10
+            assert article.locator("figure:visible .drawing").count() > 1
+    assert not page.locator("#theme").is_visible()
+    shown.keep("all-without-scripts", whole=True)
+
+
+def test_a_printed_page_has_its_figures_in_dark_ink_on_white(opened):
+    shown = opened("failing", scheme="dark")
+    shown.page.emulate_media(media="print")
+    back, ink = (
+        shown.page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("backgroundColor", "color")
+    )
+    assert (back, ink) == ("rgb(255, 255, 255)", "rgb(27, 31, 36)")
+    assert shown.page.locator("nav:visible, button:visible, input:visible").count() == 0
+    assert shown.page.locator("figure:visible .drawing").count() >= 4
+    assert shown.clipped() == []
+    assert len(shown.page.pdf()) > 10_000
+
+
 @pytest.mark.exhaustive
 def test_1024_ranks_are_one_page(opened, pages, tmp_path):
     pages["1024-ranks"] = page_of_ranks(tmp_path, "1024-ranks")
@@ -150,9 +204,9 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
         ".points li",
         ".verdict .since",
         ".advice code",
-        "figure[data-kind=waterfall] .plot",
-        "figure[data-kind=distribution] .plot",
-        "figure[data-kind=memory] .plot",
+        "figure[data-kind=waterfall] .drawing",
+        "figure[data-kind=distribution] .drawing",
+        "figure[data-kind=memory] .drawing",
     ):
         assert shown.is_on_screen(what), what
     assert shown.page.locator(".verdict h2").inner_text() == (
@@ -176,12 +230,14 @@ def test_every_figure_is_drawn_and_has_its_numbers_as_a_table(opened):
     kinds = [one.get_attribute("data-kind") for one in shown.page.query_selector_all("article:not([hidden]) figure")]
     assert kinds == ["waterfall", "distribution", "memory", "steps"]
     for figure in shown.page.query_selector_all("figure"):
-        assert figure.query_selector(".plot svg.main-svg") is not None
-        assert figure.query_selector(".plot").get_attribute("aria-label")
+        drawing = figure.query_selector(".drawing")
+        assert drawing.query_selector("path[d]:not(.grid), .track i") is not None
+        assert drawing.get_attribute("aria-label")
         assert len(figure.query_selector_all("tbody tr")) > 0
-    bars = shown.page.locator("figure[data-kind=waterfall] .plot .barlayer .point")
+    bars = shown.page.locator("figure[data-kind=waterfall] .drawing .track i")
     rows = shown.page.locator("figure[data-kind=waterfall] tbody tr")
-    assert bars.count() == rows.count()
+    # All other parts are a row, and no bar.
+    assert bars.count() == rows.count() - 1
 
 
 def texts(shown: Shown, column: int, *, grid: str = ".operators") -> list[str]:
@@ -259,16 +315,16 @@ def test_ranks_have_a_heat_map_in_which_the_odd_one_is_named(opened):
 def names_the_odd_rank(shown: Shown, name: str) -> None:
     count, place = RANKS[name]
     odd = sorted(range(count), key=lambda rank: f"rank{rank}.")[place]
-    figure = shown.page.locator("figure[data-kind=ranks]")
+    figure = shown.page.locator("figure[data-kind=ranks]:visible")
     assert f"{count} ranks" in figure.inner_text()
     rows = [one.locator("td").all_text_contents() for one in figure.locator("tbody tr").all()]
     # No other rank has so quick an operator; which number the rank has is written in the name of its file.
     assert [row[0] for row in rows if row[1] == "aten::empty" and float(row[3].split()[0]) < -60] == [str(odd)]
-    choice = shown.page.locator("section:has(> [data-figures=ranks]) select")
+    choice = shown.page.locator("section:has(figure[data-kind=ranks]) .tools select")
     titles = choice.locator("option").all_text_contents()
     assert titles[0] == "operator_time by rank"
     choice.select_option(str(titles.index("operator_calls by rank")))
-    assert "operator_calls by rank" in shown.page.locator("figure[data-kind=ranks] figcaption").inner_text()
+    assert "operator_calls by rank" in shown.page.locator("figure[data-kind=ranks]:visible figcaption").inner_text()
 
 
 def test_names_of_a_recording_are_text_and_nothing_else(opened):
@@ -287,9 +343,9 @@ def test_names_of_a_recording_are_text_and_nothing_else(opened):
         assert name in said, name
     assert page.locator("a[href^='javascript']").count() == 0
     assert not any(mark in said for mark in "\u202e\u200f\u2066\x07\x1b")
-    # Hovering draws a label of plotly's, which reads a little HTML.
-    page.locator("figure[data-kind=waterfall] .plot").hover(position={"x": 300, "y": 40})
-    page.wait_for_timeout(200)
+    # The pointer shows a text of the recording.
+    page.locator("figure[data-kind=memory] .drawing svg").hover(position={"x": 100, "y": 40})
+    assert page.locator(".tip").inner_text().startswith("step ")
     assert page.evaluate("window.pwned") is None
 
 
