@@ -183,8 +183,8 @@ def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
     before, now, change = step["step_baseline_ms"], step["step_ms"], step["step_change_percent"]
     times = f"{milliseconds(before)} → {milliseconds(now)}"
     assert f">A step became slower: {times} ms (+{change:.1f} %).</h2>" in page
-    (cost,) = [one for one in figures_of(verdict) if one["kind"] == "cost"]
-    assert cost["caption"].startswith(f"{times} ms, +{change:.1f} %;")
+    (cost,) = [one for one in figures_of(verdict) if one.kind == "cost"]
+    assert cost.caption.startswith(f"{times} ms, +{change:.1f} %;")
 
 
 def test_a_step_that_waits_and_one_that_leaks_fail(gated):
