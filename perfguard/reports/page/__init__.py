@@ -20,6 +20,7 @@ from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figure import hover_of, own_file
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import tables_of
+from perfguard.reports.page.timeline import timeline_rows, timeline_sides
 from perfguard.version import __version__
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     verdicts = by_outcome(report.verdicts)
     workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
     data = _json([one.pop("data") for one in workloads])
-    scripts = {"data": data, "page": own_file("page.js")}
+    scripts = {"data": data, "page": own_file("timeline.js") + own_file("page.js")}
     given = timelines or {}
     traces = [
         {"number": number, "name": verdict.workload, "text": _base64(gzip.compress(given[verdict.recording], mtime=0))}
@@ -78,6 +79,7 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
     """Return the values of one workload for the template, and those for the script below `data`."""
     tables = tables_of(verdict)
     trends = [one for one in report.trends if one.series.workload == verdict.workload]
+    sides = timeline_sides(verdict)
     figures = [*figures_of(verdict), *map(drawn_trend, trends_in_order(trends))]
     return {
         "number": number,
@@ -91,7 +93,10 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
             "hover": [hover_of(figure) for figure in figures],
             "operators": tables["operators"],
             "metrics": tables["metrics"],
+            "timeline": sides,
         },
+        "sides": sides,
+        "longest": timeline_rows(verdict),
     }
 
 

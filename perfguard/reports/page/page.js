@@ -193,10 +193,13 @@
   };
 
   // -- one workload at a time ----------------------------------------------------------------------------------------
-  const built = new Set();
-  const build = (article, data) => {
+  // What redraws each workload that was shown.
+  const built = new Map();
+  const build = (at, article, data) => {
     withHover(article, data.hover);
     article.querySelectorAll(".choice").forEach(withChoice);
+    const timeline = article.querySelector(".timeline-view");
+    if (timeline) built.set(at, timelineOf(timeline, data.timeline, { make, broken, showTip, said }));
     if (!article.querySelector(".operators")) return;
     const column = data.operators.some((row) => row[1] !== "") ? 1 : 0;
     grid(article.querySelector(".operators"), data.operators, OPERATORS, {
@@ -212,7 +215,8 @@
       if (link.dataset.number === String(at)) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
-    if (!built.has(at)) { built.add(at); build(article, DATA[at]); }
+    if (!built.has(at)) { built.set(at, () => {}); build(at, article, DATA[at]); }
+    built.get(at)();
     return true;
   };
   const follow = () => {
