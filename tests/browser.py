@@ -44,12 +44,12 @@ def chromium() -> Iterator[Any]:
 #: Labels that are not whole: outside of the window or of their figure, wider than their own box, or over another label.
 _CLIPPED = """() => {
   const found = [];
-  const visible = [...document.querySelectorAll("figure, canvas, .drawing")].filter((one) => one.checkVisibility());
+  const visible = [...document.querySelectorAll("figure, .step-timeline")].filter((one) => one.checkVisibility());
   const width = document.documentElement.clientWidth;
-  for (const figure of visible.filter((one) => one.tagName === "FIGURE")) {
+  for (const figure of visible) {
     const outer = figure.getBoundingClientRect();
     const labels = [...figure.querySelectorAll(
-      ".drawing span, .y-title, .x-title, figcaption, .legend li, .note, .cells th, .cells td"
+      ".drawing span, .y-title, .x-title, figcaption, .legend li, .note, .cells th, .cells td, .lane .label, .side"
     )].filter((one) => one.checkVisibility() && one.textContent.trim() && !one.querySelector("span"));
     const scrolls = (one) => one.closest(".scroll");
     for (const label of labels) {

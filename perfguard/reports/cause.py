@@ -76,13 +76,18 @@ def cause_by_shapes(verdict: Verdict) -> str:
     if not resized:
         return ""
     first = max(resized, key=lambda name: (shares[name], name))
-    others = len(resized) - 1
+    others = [_factor(text) for text in resized.values()].count(_factor(resized[first])) - 1
     more = (
         f", and so {'is' if others == 1 else 'are'} {others} other operator{'s' if others > 1 else ''}"
         if others
         else ""
     )
     return f"{operator_name(first)} {resized[first]}{more}"
+
+
+def _factor(resized: str) -> str:
+    """Return a text without the two dimensions: `is twice as wide`."""
+    return resized.partition(" (")[0]
 
 
 def operator_name(operator: str) -> str:

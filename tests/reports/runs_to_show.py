@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.capture.replay import replay
-from perfguard.gate import examine, judge, judge_again
+from perfguard.gate import compare, examine, judge, judge_again
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.tolerance import Policy, Tolerance
 from perfguard.judge.trend import Moment, Point, Series, Trend, trend
@@ -134,6 +134,13 @@ def on_another_machine(workload: str = "tests/test_net.py::test_elsewhere") -> V
     found = measured(workload)
     stored = baseline_of(found, found.measurements, environment=ELSEWHERE)
     return judge(replay(TORCH), stored, workload=workload, policy=POLICY)
+
+
+@functools.cache
+def both_sides(workload: str = "tests/test_net.py::test_both") -> Verdict:
+    """Return the comparison of two recordings, so that both have a timeline."""
+    found = measured(workload)
+    return compare(found, found, policy=POLICY)
 
 
 def hostile(place: Path) -> Verdict:

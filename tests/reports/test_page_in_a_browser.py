@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,11 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "operators": show.run_of(show.many_operators()),
         "nothing": show.run_of(),
         "three": show.run_of(passing, failing, others[2]),
+        "both-sides": show.run_of(show.both_sides()),
+        "history": show.run_of(
+            failing,
+            trends=(show.history_of(failing.workload), show.history_of(failing.workload, metric="peak_memory_bytes")),
+        ),
         "two-ranks": show.run_of(show.many_ranks(place / "two", 2, quick=1)),
         "long": show.run_of(show.long_names(place / "long"), error_rate="x" * 400),
     }
@@ -130,19 +137,86 @@ def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_label_is_clipped(opened, width):
-    shown = opened("all", size=(width, 900))
     wrong = {}
-    for number in range(shown.page.locator("#workloads a").count()):
-        shown.page.evaluate(f"location.hash = 'w{number}'")
-        shown.count(f"#w{number}:visible", 1)
-        if found := shown.clipped():
-            wrong[number] = found
-        assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= width
-    assert wrong == {}
-    for name in ("ranks", "two-ranks", "hostile", "long"):
-        shown = opened(name, size=(width, 900), scheme="dark")
-        assert shown.clipped() == [], name
-        assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= width
+    for name in ("passing", "failing", "invalid", "both-sides", "two-ranks", "ranks", "hostile", "long", "history"):
+        shown = opened(name, size=(width, 1000))
+        wrong[name] = shown.clipped()
+        if (wide := shown.page.evaluate("document.scrollingElement.scrollWidth")) > width:
+            wrong[name].append(f"the page is {wide} wide")
+        # What a person looks at: all pages, all widths, light and dark.
+        shown.keep(f"{name}-{width}-light-whole", whole=True)
+        shown.page.emulate_media(color_scheme="dark")
+        shown.count("html[data-theme=dark]", 1)
+        shown.keep(f"{name}-{width}-dark-whole", whole=True)
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_the_timeline_has_a_lane_for_each_thread_of_both_sides_and_zooms_and_finds(opened):
+    shown = opened("both-sides")
+    page = shown.page
+    place = page.locator(".step-timeline")
+    assert place.locator(".side strong").all_inner_texts() == ["baseline", "now"]
+    assert place.locator(".lane canvas").count() == 2
+    assert all(text.startswith("thread ") for text in place.locator(".lane .label").all_inner_texts() if text)
+
+    def edges() -> tuple[float, float]:
+        texts = place.locator(".xs span").all_inner_texts()
+        return float(texts[0].split()[0]), float(texts[-1].split()[0])
+
+    start, end = edges()
+    assert start == 0
+    drawn = 'document.querySelector(".lane canvas").toDataURL()'
+    whole = page.evaluate(drawn)
+    place.get_by_label("Zoom in").click()
+    assert edges()[1] - edges()[0] == pytest.approx(end / 2, rel=0.01)
+    assert page.locator("#said").inner_text().startswith("from ")
+    assert page.evaluate(drawn) != whole
+    place.locator(".lanes").focus()
+    page.keyboard.press("ArrowRight")
+    moved = edges()
+    page.keyboard.press("-")
+    page.keyboard.press("0")
+    assert moved[0] > end / 4
+    assert edges() == (0, end)
+    # Ctrl and the wheel zoom at the pointer; the wheel alone scrolls the page.
+    place.locator("canvas").first.hover(position={"x": 10, "y": 5})
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    shown.count(f".step-timeline .xs .end:text-is('{end:.1f} us')", 0)
+    assert edges()[1] < end
+    place.locator(".lanes").focus()
+    page.keyboard.press("0")
+    assert page.evaluate(drawn) == whole
+    find = place.get_by_label("Find an operator")
+    find.fill("ADDMM")
+    assert re.fullmatch(r"\d+ found, [\d.]+ us in all", place.locator(".found").inner_text())
+    assert page.evaluate(drawn) != whole
+    page.keyboard.press("Enter")
+    assert edges()[0] > 0
+    find.fill("no such operator")
+    assert place.locator(".found").inner_text().startswith("0 found")
+    # The same as a table, for those who see no canvas.
+    assert place.locator("details tbody tr").count() == 40
+    shown.page.emulate_media(color_scheme="dark")
+    shown.count("html[data-theme=dark]", 1)
+
+
+def test_300_workloads_are_one_page(browser, pages, tmp_path):
+    path = tmp_path / "many.html"
+    names = [f"tests/test_{number:03d}.py::test_{'long_' * 70}{number}" for number in range(300)]
+    verdict = show.failing()
+    path.write_text(page_html(show.run_of(*(replace(verdict, workload=name) for name in names))), encoding="utf-8")
+    print(f"the page has {path.stat().st_size / 1e6:.1f} MB")
+    assert path.stat().st_size < 40_000_000
+    shown = Shown(browser, path, size=PHONE, fragment="#w299")
+    assert shown.page.locator("article:visible").count() == 1
+    assert "test_299.py" in shown.page.locator("article:visible .workload").inner_text()
+    shown.page.locator("#find-workload").fill("test_123")
+    assert shown.page.locator("#workloads li:visible").count() == 1
+    assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= PHONE[0]
+    assert (shown.said, shown.outside) == ([], [])
+    shown.context.close()
 
 
 def test_three_tests_are_at_most_two_megabytes(pages):

@@ -94,7 +94,7 @@
       column("operator", (row) => row[0], { text: true, why: (row) => row[7] }),
       compared && column("verdict", (row) => STATES.indexOf(row[1]), { show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 }),
       before && column("calls before", (row) => row[2], { less: true }),
-      column(before ? "calls now" : "calls a step", (row) => row[3]),
+      column(before ? "calls now" : "calls a step", (row) => row[3], { less: before }),
       before && column("us before", (row) => row[4]),
       column(before ? "us now" : "us a step", (row) => row[5]),
       before && column("change us", (row) => (row[5] === null || row[4] === null ? null : row[5] - row[4]), { show: (row, value) => signed(value) }),
