@@ -46,6 +46,11 @@ _CLIPPED = """() => {
   const found = [];
   const visible = [...document.querySelectorAll("figure, .step-timeline")].filter((one) => one.checkVisibility());
   const width = document.documentElement.clientWidth;
+  for (const table of document.querySelectorAll(".grid .scroll")) {
+    if (table.checkVisibility() && table.scrollWidth > table.clientWidth + 1) {
+      found.push(`a table is ${table.scrollWidth - table.clientWidth} wider than its place`);
+    }
+  }
   for (const figure of visible) {
     const outer = figure.getBoundingClientRect();
     const labels = [...figure.querySelectorAll(

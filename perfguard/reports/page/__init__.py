@@ -116,12 +116,12 @@ def _json(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-#: A line may break behind these.
-_BREAKS = re.compile(r"(::|[/_])")
+#: A line may break behind these, and before a bracket.
+_BREAKS = re.compile(r"(::|[/_]|(?=\[))")
 
 
 def broken(value: object) -> str:
-    """Return a value as HTML in which lines break behind `/`, `::` and `_`, as names are read."""
+    """Return a value as HTML in which lines break behind `/`, `::` and `_` and before `[`."""
     import markupsafe
 
     return markupsafe.Markup(_BREAKS.sub(r"\1<wbr>", str(markupsafe.escape(printable(str(value))))))

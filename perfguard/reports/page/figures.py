@@ -202,7 +202,8 @@ def _steps(verdict: Verdict) -> Figure | None:
     usual = statistics.median(times_us)
     # The first step of all compiles, and may take a thousand times as long: the others would be flat.
     is_log = max(times_us) > _FAR * usual > 0
-    unit = TimeUnit.of([usual])
+    # On a logarithmic axis the unit fits its middle.
+    unit = TimeUnit.of([max(times_us) / 100 if is_log else usual])
     x = number_axis(
         min(step.index for step in steps) - 0.5, max(step.index for step in steps) + 0.5, title="step", least_step=1
     )

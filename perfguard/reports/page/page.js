@@ -28,9 +28,9 @@
     element.append(...children.filter((one) => one !== null && one !== undefined));
     return element;
   };
-  // A text whose lines may break behind `/`, `::` and `_`.
+  // A text whose lines may break behind `/`, `::` and `_`, and before `[`.
   const broken = (text) => {
-    const parts = String(text).split(/(?<=::|[/_])/);
+    const parts = String(text).split(/(?<=::|[/_])|(?=\[)/);
     return parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
   };
 
@@ -95,7 +95,7 @@
       compared && column("verdict", (row) => STATES.indexOf(row[1]), { show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 }),
       before && column("calls before", (row) => row[2], { less: true }),
       column(before ? "calls now" : "calls a step", (row) => row[3], { less: before }),
-      before && column("us before", (row) => row[4]),
+      before && column("us before", (row) => row[4], { less: "least" }),
       column(before ? "us now" : "us a step", (row) => row[5]),
       before && column("change us", (row) => (row[5] === null || row[4] === null ? null : row[5] - row[4]), { show: (row, value) => signed(value) }),
       before && column("change %", (row) => percent(row[4], row[5]), { show: (row, value) => signed(value), less: true }),
@@ -108,13 +108,15 @@
     return [
       { title: "number", value: (row) => row[0], text: true },
       compared && { title: "verdict", value: (row) => STATES.indexOf(row[1]), show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 },
-      compared && { title: "baseline", value: (row) => row[2], show: (row) => row[6] },
+      compared && { title: "baseline", value: (row) => row[2], show: (row) => row[6], less: "least" },
       { title: "now", value: (row) => row[3], show: (row) => row[7] },
       compared && { title: "change", value: (row) => row[4], show: (row) => row[8] },
       compared && { title: "allowed", value: (row) => row[5], show: (row) => row[9], less: true },
     ].filter(Boolean);
   };
 
+  // What is hidden on a narrow screen (`less`), or on a phone only (`least`).
+  const lessOf = (column) => (column.less === true ? "less" : column.less || "");
   const grid = (place, rows, columnsOf, { name, sortBy, nothing }) => {
     if (!rows.length) { place.replaceChildren(make("p", {}, nothing)); return; }
     const columns = columnsOf(rows);
@@ -134,12 +136,12 @@
         show();
         said.textContent = `sorted by ${column.title}, ${state.up ? "ascending" : "descending"}`;
       });
-      return make("th", { scope: "col", class: [column.text || column.first ? "" : "number", column.less ? "less" : ""].join(" ").trim() || null }, button);
+      return make("th", { scope: "col", class: [column.text || column.first ? "" : "number", lessOf(column)].join(" ").trim() || null }, button);
     });
     const more = make("button", { type: "button" });
     more.addEventListener("click", () => { state.pages += 5; show(); });
     const cell = (column, row) => {
-      const less = column.less ? " less" : "";
+      const less = ` ${lessOf(column)}`.trimEnd();
       if (column.bar) {
         const [base, now] = column.bar(row);
         const bar = make("span", { class: "bar", role: "img", "aria-label": `${Math.round(100 * now)} % of the longest` }, make("i"), make("i"));

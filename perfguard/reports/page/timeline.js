@@ -26,7 +26,7 @@ const timelineOf = (place, sides, { make, broken, showTip, said }) => {
     }
     return `hsl(${hue.get(name)} 55% ${document.documentElement.dataset.theme === "dark" ? 38 : 76}%)`;
   };
-  const timeText = (ns) => (whole >= 1e9 ? `${(ns / 1e9).toPrecision(4)} s` : whole >= 1e6 ? `${(ns / 1e6).toPrecision(4)} ms` : `${(ns / 1e3).toPrecision(4)} us`);
+  const timeText = (ns) => (ns === 0 ? "0" : whole >= 1e9 ? `${(ns / 1e9).toPrecision(4)} s` : whole >= 1e6 ? `${(ns / 1e6).toPrecision(4)} ms` : `${(ns / 1e3).toPrecision(4)} us`);
   const matches = (one) => !wanted || one.name.toLowerCase().includes(wanted);
 
   const draw = (lane) => {
