@@ -22,7 +22,7 @@ from perfguard.gate import examine
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.measure import Measurement, MemoryTrack
+from perfguard.measure import Measurement, MemoryTrack, StepTimeline
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS
 from perfguard.reports.overview import history_lines
@@ -30,6 +30,7 @@ from perfguard.reports.page import page_html
 from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, TimeUnit, number_axis
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
+from perfguard.reports.page.timeline import timeline_sides
 from perfguard.window import Phase
 from tests.reports import runs_to_show as show
 
@@ -359,6 +360,20 @@ def test_a_history_of_an_exact_number_is_drawn_as_steps_and_that_of_a_time_as_a_
     assert [one.series.metric for one in trends_in_order([exact, timed])] == ["step_time", "peak_memory_bytes"]
 
 
+@pytest.mark.parametrize(
+    "unit", ['<a href="https://evil.example">us</a>', "<b style=color:red>us", "</script>", "u" * 400]
+)
+def test_the_unit_of_a_history_is_text(unit):
+    verdict = show.failing()
+    trend = show.history_of(verdict.workload)
+    trend = replace(trend, series=replace(trend.series, unit=unit))
+    page = Page(page_html(show.run_of(verdict, trends=(trend,))))
+    plain = Page(page_html(show.run_of(verdict, trends=(show.history_of(verdict.workload),))))
+    # A unit adds no element but places for a line to break.
+    tags = [[tag for tag, _ in one.elements if tag != "wbr"] for one in (page, plain)]
+    assert tags[0] == tags[1]
+
+
 def test_a_change_of_a_history_that_is_no_worse_is_not_red():
     verdict = show.failing()
     steady = show.history_of(verdict.workload, metric="profiler_overhead")
@@ -377,6 +392,32 @@ def test_of_what_did_not_get_worse_a_history_says_nothing_on_the_first_screen():
     assert list(history_lines(verdict, [other])) == []
     steady = show.history_of(verdict.workload, since=99)
     assert list(history_lines(show.passing(), [steady])) == []
+
+
+# -- the timeline ----------------------------------------------------------------------------------------------------
+
+
+def test_both_sides_of_a_comparison_have_a_timeline_and_a_stored_baseline_has_none():
+    assert [side["label"] for side in timeline_sides(show.both_sides())] == ["baseline", "now"]
+    assert [side["label"] for side in timeline_sides(show.failing())] == ["now"]
+    assert timeline_sides(Verdict(workload="a", outcome=Outcome.PASSED, findings=())) == []
+    page = page_html(show.run_of(show.failing()))
+    assert "A stored baseline has numbers and no timeline" in page
+    assert "A stored baseline has numbers and no timeline" not in page_html(show.run_of(show.both_sides()))
+    assert '<section class="step-timeline">' not in page_html(show.run_of())
+
+
+def test_what_a_timeline_leaves_out_is_said():
+    lanes = tuple(f"stream {number}" for number in range(40))
+    spans = tuple((number, 0, 10 * number, 5 + number) for number in range(40))
+    found = StepTimeline(rank=3, step=1, duration_ns=2_500_000, count=90, lanes=lanes, names=("a\u202eb",), spans=spans)
+    (side,) = timeline_sides(Verdict(workload="a", outcome=Outcome.PASSED, findings=(), timeline=found))
+    assert side["what"] == (
+        "step 2 of rank 3, 2.50 ms under the profiler; the 40 longest of 90 executions; the 24 busiest of 40 lanes"
+    )
+    assert side["names"] == ["a\\u202eb"]
+    # The busiest ones, in the order of the recording.
+    assert [name for name, _ in side["lanes"]] == list(lanes[16:])
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
