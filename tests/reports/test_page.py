@@ -252,6 +252,16 @@ def test_labels_of_an_axis_are_few_in_order_and_on_it(low, length, is_log):
     assert all(0 <= place <= 1 for place in places)
 
 
+def test_a_few_slow_steps_leave_room_for_the_others():
+    samples = (*(100.0 + number / 10 for number in range(28)), 9_000.0, 14_000.0)
+    measured = Measurement(metric="step_time", subject="", value=100.0, samples=samples)
+    verdict = Verdict(workload="a", outcome=Outcome.PASSED, findings=(), measurements=(measured,))
+    (figure,) = figures_of(verdict)
+    assert "2 slower than" in figure.caption
+    # All but these are in at least a quarter of the width.
+    assert (102.7 - 100) / (figure.drawing.x.high - figure.drawing.x.low) > 0.25
+
+
 #: Reports have no number that is none; a verdict that was never written may.
 TIMES = st.one_of(st.floats(0, 1e9), st.floats(0, 1e300), st.sampled_from([math.nan, math.inf]))
 NAMES = st.text(max_size=8)

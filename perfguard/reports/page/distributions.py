@@ -31,6 +31,8 @@ from perfguard.window import Phase
 _BINS = 48
 #: Fewer steps than this are points, and no distribution.
 _FEW = 12
+#: The share of the steps that a histogram is made for, and its width in units of theirs.
+_USUAL, _ROOM = 0.8, 3
 #: The values of one recording: name (and role), values in us.
 Side = tuple[str, str, Sequence[float]]
 
@@ -150,8 +152,8 @@ def _edges(values: Sequence[float]) -> tuple[float, float, float]:
     """
     ordered = sorted(values)
     low, high = ordered[0], ordered[-1]
-    usual = ordered[min(len(ordered) - 1, math.ceil(0.95 * len(ordered)) - 1)]
-    top = min(high, low + 2 * (usual - low)) if usual > low else high
+    usual = ordered[math.ceil(_USUAL * len(ordered)) - 1]
+    top = min(high, low + _ROOM * (usual - low)) if usual > low else high
     width = (top - low) / min(_BINS, max(8, math.isqrt(len(values)) * 3)) or max(abs(low) * 0.01, 1e-3)
     return low, top, width
 

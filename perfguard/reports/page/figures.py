@@ -46,6 +46,8 @@ _PARTS = 7
 _SUBJECTS = 40
 #: The number of newest runs of a history in the table, and of marks in its figure.
 _RUNS, _MARKS = 200, 100
+#: With more changes than this, those within the tolerance are not marked.
+_MOST_LEVELS = 10
 #: Units of the axis of memory.
 _SCALES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 #: From this many times the usual step on, steps are drawn on a logarithmic axis.
@@ -277,7 +279,9 @@ def drawn_trend(one: Trend) -> Figure:
     if len(points) <= STEPS:
         shapes.append(Shape(role="now", style="dots", path=dots(at, heights)))
     legend: dict[str, str] = {}
-    for change in one.changes[-_MARKS:]:
+    # Of an exact number that changes all the time only what is worse is marked: its steps show the levels.
+    marked = [change for change in one.changes if change.beyond or len(one.changes) <= _MOST_LEVELS]
+    for change in marked[-_MARKS:]:
         role = "worse" if change.beyond else "faint"
         shapes.append(Shape(role=role, style="dash", path=upright(x.at(change.index - 0.5))))
         legend[f"{role} dash"] = "worse from here on" if change.beyond else "a new level"
