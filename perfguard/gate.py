@@ -52,6 +52,7 @@ from perfguard.measure import (
     measure,
     measure_cycle,
     memory_tracks,
+    timeline_of,
 )
 from perfguard.recording import Recording
 from perfguard.settings import codes, project_checks
@@ -104,8 +105,10 @@ def examine(
         contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
     # An INVALID recording is not measured: its numbers would look trustworthy.
     is_measured = measured and not is_invalid(policy.considered(contract.findings))
-    found, memory = (measure(contract), memory_tracks(contract)) if is_measured else ((), ())
-    return examined(contract, found, workload=workload, policy=policy, memory=memory)
+    if not is_measured:
+        return examined(contract, (), workload=workload, policy=policy)
+    found, memory, timeline = measure(contract), memory_tracks(contract), timeline_of(contract)
+    return examined(contract, found, workload=workload, policy=policy, memory=memory, timeline=timeline)
 
 
 def _measured_cycle(policy: Policy, cycle: Cycle, findings: Sequence[Finding]) -> CycleMeasurements | None:
@@ -187,7 +190,9 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
 
 
 def _uncompared(verdict: Verdict, outcome: Outcome, findings: tuple[Finding, ...]) -> Verdict:
-    alone = replace(verdict, comparisons=(), refresh=None, changes=(), ledger=None, compared_with=None)
+    alone = replace(
+        verdict, comparisons=(), refresh=None, changes=(), ledger=None, compared_with=None, base_timeline=None
+    )
     return replace(alone, outcome=outcome, findings=findings)
 
 
@@ -399,7 +404,8 @@ def compare(base: Verdict, current: Verdict, *, policy: Policy, step: State | No
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
         return _uncompared(current, Outcome.INVALID, broken + alone)
-    return judge_again(current, _measured(base), policy=policy, step=step)
+    judged = judge_again(current, _measured(base), policy=policy, step=step)
+    return replace(judged, base_timeline=base.timeline)
 
 
 def compare_paired(

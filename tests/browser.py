@@ -41,14 +41,61 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
+#: Labels that are not whole: outside of the window or of their figure, wider than their own box, or over another label.
+_CLIPPED = """() => {
+  const found = [];
+  const visible = [...document.querySelectorAll("figure, .step-timeline")].filter((one) => one.checkVisibility());
+  const width = document.documentElement.clientWidth;
+  for (const table of document.querySelectorAll(".grid .scroll")) {
+    if (table.checkVisibility() && table.scrollWidth > table.clientWidth + 1) {
+      found.push(`a table is ${table.scrollWidth - table.clientWidth} wider than its place`);
+    }
+  }
+  for (const figure of visible) {
+    const outer = figure.getBoundingClientRect();
+    const labels = [...figure.querySelectorAll(
+      ".drawing span, .y-title, .x-title, figcaption, .legend li, .note, .cells th, .cells td, .lane .label, .side"
+    )].filter((one) => one.checkVisibility() && one.textContent.trim() && !one.querySelector("span"));
+    const scrolls = (one) => one.closest(".scroll");
+    for (const label of labels) {
+      const range = document.createRange();
+      range.selectNodeContents(label);
+      const box = range.getBoundingClientRect();
+      const inside = box.left >= Math.max(0, outer.left) - 1 && box.right <= Math.min(width, outer.right) + 1;
+      const fits = label.scrollWidth <= label.clientWidth + 1 || getComputedStyle(label).display === "inline";
+      if (!scrolls(label) && !(inside && fits)) found.push(`outside: ${label.textContent.slice(0, 80)}`);
+    }
+    for (const axis of figure.querySelectorAll(".xs, .ys")) {
+      const boxes = [...axis.querySelectorAll("span")].map((one) => [one.getBoundingClientRect(), one.textContent]);
+      boxes.forEach(([one, text], at) => boxes.slice(at + 1).forEach(([other, others]) => {
+        const aside = one.right <= other.left || other.right <= one.left;
+        const apart = aside || one.bottom <= other.top + 2 || other.bottom <= one.top + 2;
+        if (!apart) found.push(`over each other: ${text} and ${others}`);
+      }));
+    }
+  }
+  return found;
+}"""
+
+
 class Shown:
     """A page in the browser, and what it did: messages of its console, errors, and what it asked the network for."""
 
     def __init__(
-        self, browser: Any, path: Path, *, size: tuple[int, int], scheme: str = "light", fragment: str = ""
+        self,
+        browser: Any,
+        path: Path,
+        *,
+        size: tuple[int, int],
+        scheme: str = "light",
+        fragment: str = "",
+        scripts: bool = True,
     ) -> None:
         self.context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, accept_downloads=True
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme=scheme,
+            accept_downloads=True,
+            java_script_enabled=scripts,
         )
         self.page = self.context.new_page()
         self.said: list[str] = []
@@ -58,7 +105,8 @@ class Shown:
         self.page.on("dialog", lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         self.context.on("request", lambda request: self.requested.append(request.url))
         self.page.goto(path.as_uri() + fragment)
-        self.page.locator("html[data-built]").wait_for(state="attached")
+        if scripts:
+            self.page.locator("html[data-built]").wait_for(state="attached")
 
     @property
     def outside(self) -> list[str]:
@@ -76,6 +124,11 @@ class Shown:
             and box["x"] >= 0
             and box["x"] + box["width"] <= size["width"]
         )
+
+    def clipped(self) -> list[str]:
+        """Return the labels of figures that end outside of their figure or the window, or lie over each other."""
+        found: list[str] = self.page.evaluate(_CLIPPED)
+        return found
 
     def count(self, selector: str, expected: int) -> None:
         """Wait until so many elements are there. The page's own policy forbids playwright to look by a function."""

@@ -64,7 +64,9 @@ def corpus() -> Path:
     """Return the outside corpus, for output that needs a device or a system of its own; or skip where it is not at hand."""
     place = corpus_place()
     if not (place / "recorded").is_dir():
-        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it is")
+        pytest.skip(
+            f"needs output of a device, from the corpus, which is not at {place}; set PERFGUARD_CORPUS to where it is"
+        )
     return place / "recorded"
 
 

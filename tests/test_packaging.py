@@ -230,7 +230,7 @@ def test_every_package_that_is_imported_at_run_time_is_declared():
                 found.add((node.module or "").partition(".")[0])
     # In the extras, and imported where they are needed.
     optional = {"mindspore", "torch", "torch_npu", "scipy", "xdist", "hypothesis", "dask", "distributed", "fsspec"}
-    optional |= {"transformers", "alembic", "jinja2", "plotly", "ruptures", "sqlalchemy"}
+    optional |= {"transformers", "alembic", "jinja2", "markupsafe", "ruptures", "sqlalchemy"}
     third_party = found - set(sys.stdlib_module_names) - {"perfguard", "_pytest"} - optional
     declared = base_dependencies()
     named_otherwise = {"google": "protobuf", "google_crc32c": "google-crc32c"}

@@ -261,7 +261,7 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
 
 def _place(model: Model, project: Project) -> str:
     """Return where a model is, for a comment: one line, whatever characters the file's name has."""
-    from perfguard.reports.names import printable
+    from perfguard.screen import printable
 
     return printable(f"{model.file.relative_to(project.root).as_posix()}:{model.line}")
 

@@ -46,7 +46,7 @@ class Exit(IntEnum):
 _MEANINGS = {
     Exit.PASSED: "everything that was judged passed",
     Exit.REGRESSION: "something got worse",
-    Exit.USAGE: "the call, an option or the configuration is wrong, or the command was stopped",
+    Exit.USAGE: "the call, an option or the configuration is wrong, the command was stopped, or perfguard has a defect",
     Exit.INVALID: "a recording is incomplete or wrong",
     Exit.NOTHING: "nothing could be judged: no baseline, or no known profiler output",
 }

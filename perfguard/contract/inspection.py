@@ -34,6 +34,7 @@ from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.memory import memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
+from perfguard.dialects.spans import fastest_spans
 from perfguard.dialects.sums import with_sums
 from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, is_invalid
@@ -42,6 +43,8 @@ from perfguard.recording import Recording
 if TYPE_CHECKING:
     from perfguard.artifacts.remote import RemoteTree
 
+#: Ranks whose fastest step is kept span by span: a job of 1024 ranks would fill the memory.
+_RANKS_WITH_SPANS = 8
 #: Errors of the machine, not of a recording: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
 
@@ -252,12 +255,15 @@ def _measured(tables: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Cycle]:
     values = measured(tables, cycles)
     ran = {number: one.executions for number, one in cycles.items() if one.executions is not None}
     memory = memory_of(tables, {number: cycles[number] for number in ran})
+    shown = [number for number in ran if cycles[number].rank < _RANKS_WITH_SPANS]
+    spans = fastest_spans(tables, shown)
     executions = with_sums(tables, ran)
     return {
         number: replace(
             one,
             measured=values.get(number, {}),
             memory=memory.get(number, ()),
+            spans=spans.get(number),
             executions=executions.get(number),
         )
         for number, one in cycles.items()

@@ -94,3 +94,35 @@ alone as (
 select cycle, step, part, sum(alone_ns)::bigint as covered_ns
 from alone where alone_ns > 0
 group by all;
+
+-- The name of a stream; older traces say `stream 7` themselves, and a device may not be known.
+create macro stream_name(device, stream) as
+  coalesce('device ' || device || ', ', '') || if(starts_with(stream, 'stream '), '', 'stream ') || coalesce(stream, '?');
+
+-- What ran in the fastest step of each cycle, one by one, with its thread or stream; times count from the start of the step.
+create view fastest_spans as
+with fastest as (
+  select cycle, step, start_ns as begin_ns, end_ns - start_ns as step_ns from step_edges
+  where end_ns > start_ns and end_ns - start_ns < 1000000000000000
+  qualify row_number() over (partition by cycle order by end_ns - start_ns, step) = 1),
+ran as (
+  select executions.cycle, executions.step, if(is_host, 'thread ' || coalesce(trim(thread, '"'), '?'), stream_name(trim(process, '"'), trim(thread, '"'))) as lane,
+    not is_host as is_device, words.text as name, executions.start_ns, executions.duration_ns
+  from executions
+  join (
+    select cycle, row, threads.process, threads.thread, category in (select number from words where text in ('cpu_op', 'Operator')) as is_host
+    from spans join threads on threads.number = spans.thread) as placed using (cycle, row)
+  join words on words.number = executions.name
+  where step is not null
+  union all
+  select cycle, step, 'host', false, operator, start_ns, duration_ns from listed
+  where step is not null and duration_ns is not null and operator is not null
+  union all
+  select kernels.cycle, steps.step, stream_name(kernels.device::varchar, kernels.stream::varchar), true, operator, kernels.start_ns, kernels.duration_ns
+  from kernels
+  join steps on steps.cycle = kernels.cycle and steps.number = kernels.step
+  join kernel_operators using (type, name)
+  where operator is not null)
+select cycle, step, step_ns, lane, is_device, ran.name, ran.start_ns - begin_ns as start_ns, duration_ns as length_ns
+from ran join fastest using (cycle, step)
+where ran.start_ns >= begin_ns and ran.start_ns - begin_ns < 4 * step_ns and duration_ns between 0 and 4 * step_ns;

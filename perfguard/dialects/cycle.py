@@ -13,6 +13,7 @@ from perfguard.artifacts.readers import Content
 from perfguard.artifacts.survey import Parent
 from perfguard.dialects.collectives import no_collectives
 from perfguard.dialects.coverage import Covered
+from perfguard.dialects.spans import Spans
 from perfguard.recording import Step
 
 if TYPE_CHECKING:
@@ -168,6 +169,8 @@ class Cycle:
     executions: Executions | None = None
     #: Memory of each step and device; empty where none was recorded.
     memory: tuple[MemoryStep, ...] = ()
+    #: What ran in its fastest step; None where that is not known, or of a rank that no figure shows.
+    spans: Spans | None = None
     #: What queries measured of its files: (subject, value or samples), by metric.
     measured: Mapping[str, Sequence[tuple[str, Any]]] = field(default_factory=dict)
     #: The directories above it whose names say a rank or a window, the nearest first.

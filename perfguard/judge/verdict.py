@@ -19,7 +19,7 @@ from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.weights import workload_weight
-from perfguard.measure import METRICS, MemoryTrack, measure_runs
+from perfguard.measure import METRICS, MemoryTrack, StepTimeline, measure_runs
 from perfguard.measure.measurement import Measurement, Value, number
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.timing import LostRun, Timing
@@ -116,6 +116,9 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     #: The memory of each device over the profiled steps.
     memory: tuple[MemoryTrack, ...] = ()
+    #: The fastest profiled step, and that of the recording it was compared with: a stored baseline has none.
+    timeline: StepTimeline | None = None
+    base_timeline: StepTimeline | None = None
     #: File and line of its test or script (`tests/test_lenet.py:12`); empty if unknown.
     source: str = ""
     #: The report it was read from, if several of the joined reports have this workload.
@@ -157,6 +160,7 @@ def examined(
     workload: str,
     policy: Policy,
     memory: tuple[MemoryTrack, ...] = (),
+    timeline: StepTimeline | None = None,
 ) -> Verdict:
     """Judge one inspected recording alone: INVALID if it is incomplete or wrong, else PASSED without comparisons."""
     recording = contract.recording
@@ -178,6 +182,7 @@ def examined(
         traits=traits_of(contract),
         steps=recording.steps,
         memory=memory,
+        timeline=timeline,
     )
 
 

@@ -17,6 +17,7 @@ from perfguard.measure.measurement import Better, Kind, Measurement, Metric
 from perfguard.measure.metrics import METRICS
 from perfguard.measure.profile import MemoryTrack, memory_tracks
 from perfguard.measure.runs import measure_runs
+from perfguard.measure.timeline import StepTimeline, timeline_of
 
 __all__ = [
     "METRICS",
@@ -27,9 +28,11 @@ __all__ = [
     "MemoryTrack",
     "Metric",
     "Operator",
+    "StepTimeline",
     "measure",
     "measure_cycle",
     "measure_runs",
     "memory_tracks",
     "operators_of",
+    "timeline_of",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from perfguard.contract import Contract, Cycle, Requested
 from perfguard.dialects.cycle import Executions, MemoryStep
+from perfguard.dialects.spans import Spans
 from perfguard.errors import UsageError, nearest
 from perfguard.measure import graphs
 from perfguard.measure.metrics import METRICS
@@ -23,6 +24,7 @@ class CycleMeasurements:
     rank: int
     executions: Executions | None
     memory: tuple[MemoryStep, ...]
+    spans: Spans | None
     requested: Requested
     #: (subject, value) by metric, of the metrics of single artifacts.
     values: Mapping[str, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
@@ -39,6 +41,7 @@ def measure_cycle(cycle: Cycle) -> CycleMeasurements:
         rank=cycle.rank,
         executions=cycle.executions,
         memory=cycle.memory,
+        spans=cycle.spans,
         requested=cycle.requested,
         values=found,
     )

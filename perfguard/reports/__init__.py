@@ -80,11 +80,9 @@ class FunctionReporter:
 
 
 def require_page() -> None:
-    """Raise `UsageError` if plotly or Jinja2, which make the page, are not installed."""
-    if find_spec("plotly") is None or find_spec("jinja2") is None:
-        raise UsageError(
-            f"the page is made with plotly and Jinja2, which are not installed; run: {install_command('html')}"
-        )
+    """Raise `UsageError` if Jinja2, which makes the page, is not installed."""
+    if find_spec("jinja2") is None:
+        raise UsageError(f"the page is made with Jinja2, which is not installed; run: {install_command('html')}")
 
 
 REPORTERS: Registry[Callable[[], Reporter]] = Registry(

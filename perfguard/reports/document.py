@@ -16,13 +16,15 @@ from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.verdict import Coverage, Verdict
-from perfguard.measure import METRICS, Measurement
+from perfguard.measure import METRICS, Measurement, StepTimeline
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.settings import rules
 from perfguard.version import __version__
 
 #: Fields of a verdict that have another name or another form in a document; all others are converted by their types.
 _OTHER_FORM = frozenset({"findings", "comparisons", "measurements", "rules", "changed_fails", "refresh"})
+#: Fields with a span a line.
+_TIMELINES = ("timeline", "base_timeline")
 #: States of formats 1 and 2 for a number that only one side has; it failed there.
 _ONE_SIDED = ("new", "gone")
 
@@ -66,6 +68,10 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         # A reader computes it from the measurements.
         shown = {"judged": step_time.judged, "metric": step_time.metric, "source": step_time.source}
         plain["step"] = {**step_time.plain, **shown}
+    for name in _TIMELINES:
+        if (one := plain.pop(name)) is not None:
+            # One line a span, because a step has hundreds.
+            plain[name] = one | {"spans": [" ".join(map(str, span)) for span in one["spans"]]}
     return plain | {
         "findings": [_finding_document(one) for one in verdict.findings],
         "comparisons": [_comparison_document(one) for one in verdict.comparisons],
@@ -83,14 +89,24 @@ def _converted() -> dict[str, Any]:
     return {name: kind for name, kind in get_type_hints(Verdict).items() if name not in _OTHER_FORM}
 
 
+def _timeline(plain: dict[str, Any]) -> StepTimeline:
+    """Return the timeline of a document. Raises `ValueError` for spans of unknown lanes or names."""
+    spans = tuple((*map(int, span.split(" ")),) for span in plain["spans"])
+    found: StepTimeline = msgspec.convert(plain | {"spans": spans}, StepTimeline, strict=False)
+    if any(lane >= len(found.lanes) or name >= len(found.names) for lane, name, *_ in found.spans):
+        raise ValueError("a span of a timeline names a lane or a name that is not there")
+    return found
+
+
 def verdict_from_document(plain: dict[str, Any]) -> Verdict:
     """Invert `verdict_document`, for older formats too. Raises `KeyError`, `TypeError`, `ValueError` and `PerfguardError`."""
     # JSON may hold 1.0 for 1.
     values = {
         name: msgspec.convert(plain[name], kind, strict=False, dec_hook=lambda kind, value: kind(value))
         for name, kind in _converted().items()
-        if name in plain
+        if name in plain and name not in _TIMELINES
     }
+    values |= {name: _timeline(plain[name]) for name in _TIMELINES if name in plain}
     return Verdict(
         **values,
         findings=tuple(map(_finding, plain["findings"])),

@@ -24,6 +24,7 @@ from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure.measurement import number
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
+from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
 from perfguard.reports.ledger import unattributed_text
 from perfguard.reports.names import cut
 from perfguard.screen import printable
@@ -73,6 +74,8 @@ class Overview:
     #: The step time and its change, if they are not in the headline.
     step: str
     where: str
+    #: The shapes behind it: operator, shapes of the baseline only, and new ones.
+    shapes: tuple[tuple[str, list[str], list[str]], ...]
     since: str
     #: The worst findings with their messages, and the number of the others.
     points: tuple[tuple[Finding, str], ...]
@@ -92,7 +95,8 @@ def overview(verdict: Verdict, provenance: Provenance) -> Overview:
     return Overview(
         headline=first,
         step=_step(verdict, first),
-        where=where_text(verdict),
+        where=where_text(verdict, shapes=False),
+        shapes=tuple(changed_shapes(verdict, _of_the_cause(verdict))),
         since=_since(verdict, provenance),
         points=tuple((one, _message(one)) for one in shown),
         more=sum(one.more or 1 for one in verdict.findings) - len(shown),
@@ -126,9 +130,21 @@ def headline(verdict: Verdict) -> str:
     if verdict.refresh is Refresh.REFUSED:
         return f"The baseline was not refreshed: {worst.code.value}."
     found = _worst_numbers(verdict)
-    text = " ".join(sentence(one, verdict) for one in found) or printable(f"{worst.code.value}: {worst.message}")
+    text = _with_cause(verdict, found) or printable(f"{worst.code.value}: {worst.message}")
     both = trade_off(verdict)
     return with_upgrade(f"{text}{f' {both}' if both else _time_warning(verdict, found)}", verdict)
+
+
+def _with_cause(verdict: Verdict, found: Iterable[Comparison]) -> str:
+    """Return the sentences about the worst numbers, after what changed in the model if that is known."""
+    step = step_time_of(verdict)
+    sentences = [(step is not None and one.metric == step.metric, sentence(one, verdict)) for one in found]
+    others = [text for is_step, text in sentences if not is_step]
+    if len(others) < len(sentences) and (cause := cause_of_the_step(verdict)):
+        return " ".join([f"{cause}: {step_clause(verdict)}.", *others])
+    texts = [text for _, text in sentences]
+    cause = cause_by_shapes(verdict)
+    return " ".join([f"{cause}.", *texts] if cause and texts else texts)
 
 
 def with_upgrade(text: str, verdict: Verdict) -> str:
@@ -249,7 +265,7 @@ def _green(verdict: Verdict) -> str:
         return "The recording is complete and correct; it was not compared."
     if verdict.outcome is Outcome.CHANGED:
         found = next(one for one in verdict.findings if one.code is Code.R107)
-        message = found.message[:1].upper() + found.message[1:]
+        message = cause_by_shapes(verdict) or found.message[:1].upper() + found.message[1:]
         return printable(f"{message}. Nothing shows that the step got worse.") + _better(verdict)
     compared = [one.label for one in verdict.comparisons]
     warned = [one for one in _warnings(verdict) if one.place in compared]
@@ -269,11 +285,27 @@ def _better(verdict: Verdict) -> str:
     if not found:
         return ""
     more = f" {len(found) - 1} more got better." if len(found) > 1 else ""
-    return f" {sentence(min(found, key=_interest), verdict)}{more}"
+    first, step = min(found, key=_interest), step_time_of(verdict)
+    cause = cause_of_the_step(verdict) if step is not None and first.metric == step.metric else ""
+    return f" {cause}: {step_clause(verdict)}.{more}" if cause else f" {sentence(first, verdict)}{more}"
 
 
-def where_text(verdict: Verdict) -> str:
+def _of_the_cause(verdict: Verdict) -> list[str]:
+    """Return the operators whose shapes explain the verdict: those of its change of time, else all with other shapes."""
+    if verdict.outcome is not Outcome.FAILED:
+        return []
+    found = attribution_of(verdict)
+    if isinstance(found, tuple):
+        return [one.subject for one in found[:_FIRST]]
+    changed = [one for one in verdict.comparisons if one.metric == "operator_shapes" and one.reference != one.current]
+    shares = {one.subject: number(one.current) or 0.0 for one in verdict.comparisons if one.metric == "operator_share"}
+    return sorted((one.subject for one in changed), key=lambda name: -shares.get(name, 0.0))[:_FIRST]
+
+
+def where_text(verdict: Verdict, *, shapes: bool = True) -> str:
     """Return the operators with a failing step's time or added work, or the reason why none is known; else empty.
+
+    With `shapes` those of the largest part are in it.
 
     Calls are exact: an operator that runs more often is named if the recording does not show which one took the time.
     """
@@ -282,7 +314,7 @@ def where_text(verdict: Verdict) -> str:
     step, found = step_time_of(verdict), attribution_of(verdict)
     is_slower = step is not None and (step.change or 0) > 0
     if is_slower and isinstance(found, tuple):
-        return _where_the_time_went(verdict, found)
+        return _where_the_time_went(verdict, found, shapes=shapes)
     failed = _failed(verdict)
     # With a rule of the user, an operator that runs less often can fail too.
     changes = [one for one in verdict.comparisons if one.metric == "operator_calls" and one.is_more]
@@ -317,14 +349,14 @@ def _calls(one: Comparison) -> str:
     return "gone" if one.is_gone else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
 
 
-def _where_the_time_went(verdict: Verdict, found: Attribution) -> str:
+def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) -> str:
     assert verdict.ledger is not None
     first, *others = found
     of_the_whole = ", more than the whole change, because other parts shrank"
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
     calls = _calls_of(verdict, first.subject) if first.cause in (Cause.CALLS, Cause.SHAPES) else ""
-    why = _CAUSES[first.cause] + _shapes(verdict, first)
+    why = _CAUSES[first.cause] + (_shapes(verdict, first) if shapes else "")
     if calls:
         why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
     then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])

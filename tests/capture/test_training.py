@@ -97,5 +97,5 @@ def test_a_framework_that_is_not_installed_is_named(monkeypatch, module, package
     monkeypatch.delitem(sys.modules, "pytorch_lightning", raising=False)
     module._callback_class.cache_clear()
     make = getattr(module, module.__name__.rpartition(".")[2])
-    with pytest.raises(CaptureError, match=rf"cannot be imported .*pip install 'perfguard\[{extra}\]'"):
+    with pytest.raises(CaptureError, match=rf"cannot be imported .*pip install 'perfguard-ml\[{extra}\]'"):
         make(Training(OneStep, done=lambda steps: None, failing=nullcontext))

@@ -92,7 +92,7 @@ def test_a_group_without_a_command_shows_its_help_and_is_a_usage_error(arguments
 
 #: What the extras bring: without them a command may be refused, and its help is shown all the same.
 EXTRAS = (
-    *("scipy", "sqlalchemy", "alembic", "ruptures", "psycopg", "plotly", "jinja2", "yaml", "fsspec", "distributed"),
+    *("scipy", "sqlalchemy", "alembic", "ruptures", "psycopg", "jinja2", "yaml", "fsspec", "distributed"),
     *("hypothesis", "orjson", "pandas", "playwright", "torch", "mindspore"),
 )
 HELP = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -434,12 +433,9 @@ def test_without_steps_the_window_is_counted_and_without_a_device_nothing(tmp_pa
         assert counted(a_trace(tmp_path / name, *calls, steps=0)).get("copies") == expected
 
 
-def test_real_traces_of_devices_launch_as_often_in_every_step():
-    place = Path(os.environ.get("PERFGUARD_CORPUS", Path(__file__).resolve().parents[3] / "shared" / "corpus"))
-    if not (place / "gpu").is_dir():
-        pytest.skip(f"the corpus of real recordings is not at {place}; set PERFGUARD_CORPUS to where it lies")
+def test_real_traces_of_devices_launch_as_often_in_every_step(corpus):
     found = {
-        name: counted(inspect(replay(place / "gpu" / name)))
+        name: counted(inspect(replay(corpus.parent / "gpu" / name)))
         for name in ("hta-neg_queue", "tracelens-mi300_resnet_actckpt")
     }
     # As grep and a script of ten lines count them.

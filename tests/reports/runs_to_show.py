@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perfguard.capture.replay import replay
-from perfguard.gate import examine, judge, judge_again
+from perfguard.gate import compare, examine, judge, judge_again
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.tolerance import Policy, Tolerance
 from perfguard.judge.trend import Moment, Point, Series, Trend, trend
@@ -136,6 +136,13 @@ def on_another_machine(workload: str = "tests/test_net.py::test_elsewhere") -> V
     return judge(replay(TORCH), stored, workload=workload, policy=POLICY)
 
 
+@functools.cache
+def both_sides(workload: str = "tests/test_net.py::test_both") -> Verdict:
+    """Return the comparison of two recordings, so that both have a timeline."""
+    found = measured(workload)
+    return compare(found, found, policy=POLICY)
+
+
 def hostile(place: Path) -> Verdict:
     """Return a failing verdict of a trace whose operators, and whose workload, have names that want to be more than text."""
     shutil.copytree(TORCH, place)
@@ -152,6 +159,25 @@ def hostile(place: Path) -> Verdict:
     stored = baseline_of(found, cheaper, reason=HOSTILE[1], commit=HOSTILE[2])
     verdict = judge_again(found, stored, policy=Policy(settings=RULES))
     return replace(verdict, source=f"tests/{HOSTILE[1]}.py:3")
+
+
+#: Names of 400 characters: without a break, in words, right to left, of emoji.
+LONG = ("x" * 400, "aten::" + "very_" * 79, "אבגד " * 80, "🔥" * 400, "a/b::c_" * 57, "W" * 400)
+
+
+def long_names(place: Path) -> Verdict:
+    """Return a failing verdict with names of 400 characters, in the recording, the baseline and the workload."""
+    shutil.copytree(TORCH, place)
+    for path in (place / "profiler").rglob("*.json"):
+        trace = json.loads(path.read_text())
+        names = sorted({e["name"] for e in trace["traceEvents"] if e.get("cat") == "cpu_op"})
+        called = dict(zip(names, LONG, strict=False))
+        for event in trace["traceEvents"]:
+            event["name"] = called.get(event["name"], event["name"])
+        path.write_text(json.dumps(trace))
+    found = examine(replay(place), workload=f"tests/test_{LONG[0]}.py::test_{LONG[1]}", policy=POLICY)
+    stored = baseline_of(found, tuple(map(_cheaper, found.measurements)), reason=LONG[2], commit=LONG[0])
+    return replace(judge_again(found, stored, policy=Policy(settings=RULES)), source=f"tests/{LONG[5]}.py:3")
 
 
 def replace_all(one: Measurement) -> Measurement:

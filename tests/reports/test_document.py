@@ -22,7 +22,7 @@ from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
-from perfguard.measure import METRICS, Measurement, MemoryTrack
+from perfguard.measure import METRICS, Measurement, MemoryTrack, StepTimeline
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.document import (
@@ -134,6 +134,18 @@ TRACKS = st.builds(
     parts=COUNTS,
     curve_bytes=st.lists(st.integers(0, 2**62), max_size=3).map(tuple),
 )
+#: Spans of the two lanes and the three names that each timeline has.
+SPANS = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2**50), st.integers(0, 2**50))
+TIMELINES = st.builds(
+    StepTimeline,
+    rank=COUNTS,
+    step=COUNTS,
+    duration_ns=st.integers(0, 2**50),
+    count=COUNTS,
+    lanes=st.tuples(TEXT, TEXT),
+    names=st.tuples(TEXT, TEXT, TEXT),
+    spans=st.lists(SPANS, max_size=3).map(tuple),
+)
 VERDICTS = st.builds(
     Verdict,
     workload=TEXT,
@@ -156,6 +168,8 @@ VERDICTS = st.builds(
     compared_with=st.one_of(st.none(), FACTS),
     steps=st.lists(STEPS, max_size=2).map(tuple),
     memory=st.lists(TRACKS, max_size=2).map(tuple),
+    timeline=st.one_of(st.none(), TIMELINES),
+    base_timeline=st.one_of(st.none(), TIMELINES),
     source=TEXT,
 )
 
@@ -192,6 +206,15 @@ PLAIN = Verdict(
     compared_with=BaselineFacts(commit="abc", runs=5),
     steps=(Step(index=2, phase=Phase.ACTIVE, cycle=0, start_ns=5, wall_ns=7, thread_cpu_ns=6),),
     memory=(MemoryTrack(rank=0, device="cpu", parts=2, curve_bytes=(10, 0)),),
+    timeline=StepTimeline(
+        rank=0,
+        step=0,
+        duration_ns=90,
+        count=2,
+        lanes=("thread 1",),
+        names=("a", "b"),
+        spans=((0, 1, 5, 20), (0, 0, 30, 7)),
+    ),
     source="test_a.py:3",
 )
 
@@ -272,6 +295,15 @@ def test_a_verdict_as_a_document():
             {"index": 2, "phase": "active", "cycle": 0, "start_ns": 5, "wall_ns": 7, "thread_cpu_ns": 6, "rank": 0}
         ],
         "memory": [{"rank": 0, "device": "cpu", "parts": 2, "curve_bytes": [10, 0]}],
+        "timeline": {
+            "rank": 0,
+            "step": 0,
+            "duration_ns": 90,
+            "count": 2,
+            "lanes": ["thread 1"],
+            "names": ["a", "b"],
+            "spans": ["0 1 5 20", "0 0 30 7"],
+        },
         "source": "test_a.py:3",
     }
 
@@ -376,6 +408,11 @@ FOREIGN = {
     ("baseline",): st.one_of(st.sampled_from(["kept", "unused"]), JSON),
     ("changes",): st.one_of(st.lists(TEXT, max_size=1), JSON),
     ("recording",): JSON,
+    ("timeline",): JSON,
+    ("timeline", "spans"): st.one_of(
+        st.lists(st.one_of(st.sampled_from(["0 1 2 3", "9 0 1 1", "0 9 1 1"]), TEXT)), JSON
+    ),
+    ("timeline", "names"): st.one_of(st.lists(TEXT, max_size=2), JSON),
 }
 
 

@@ -30,9 +30,9 @@ ITEMS = 3
 
 
 def trimmed(node: Any) -> Any:
-    """Return a document with short lists."""
+    """Return a document with short lists. The lists of a timeline belong together."""
     if isinstance(node, dict):
-        return {key: trimmed(one) for key, one in node.items()}
+        return {key: one if key.endswith("timeline") else trimmed(one) for key, one in node.items()}
     return [trimmed(one) for one in node[:ITEMS]] if isinstance(node, list) else node
 
 

@@ -14,7 +14,7 @@ from perfguard.judge.refresh import Refresh
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.recording import Provenance
-from perfguard.reports.overview import headline, overview, sentence
+from perfguard.reports.overview import headline, overview, sentence, where_text
 from tests.reports import runs_to_show as show
 
 NOBODY = Provenance()
@@ -260,6 +260,96 @@ def test_the_headline_says_what_the_outcome_is_about(found, expected):
     assert headline(found) == expected
 
 
+SIDES = "a step takes 1.00 → 2.00 ms, +100.0 %"
+
+
+def shaped(before: dict[str, int], now: dict[str, int], operator: str = "aten::mm") -> Comparison:
+    return comparison("operator_shapes", before, now, operator, State.CHANGED)
+
+
+@pytest.mark.parametrize(
+    "entries, shapes, expected",
+    [
+        # All changed shapes have one new dimension, the last one of a tensor.
+        (
+            [part(Cause.SHAPES, 900_000, "aten::mm")],
+            shaped(
+                {"float[10, 64];float[64, 256]": 2, "kept[1]": 1}, {"float[10, 64];float[64, 512]": 2, "kept[1]": 1}
+            ),
+            f"The matrix product aten::mm is twice as wide (256 → 512): {SIDES}.",
+        ),
+        (
+            [part(Cause.SHAPES, 900_000, "aten::conv2d")],
+            shaped({"float[8, 3, 9, 9]": 1}, {"float[32, 3, 9, 9]": 1}, "aten::conv2d"),
+            f"The convolution aten::conv2d is 4 times as large (8 → 32): {SIDES}.",
+        ),
+        # Two dimensions, another dtype, a tensor more: no word is better than a wrong one.
+        (
+            [part(Cause.SHAPES, 900_000, "MatMul")],
+            shaped({"float[8, 3]": 1}, {"float[16, 9]": 1}, "MatMul"),
+            f"The matrix product MatMul takes longer for its new shapes: {SIDES}.",
+        ),
+        (
+            [replace(part(Cause.SHAPES, 900_000, "aten::mm"), base_ns=100_000, base_calls=2, current_calls=2)],
+            shaped({"float[8]": 1}, {"half[8]": 1}),
+            f"The matrix product aten::mm takes 9 times as long each time for its new shapes: {SIDES}.",
+        ),
+        (
+            [replace(part(Cause.CALLS, 900_000, "aten::add"), base_calls=1, current_calls=4)],
+            None,
+            f"The operator aten::add runs 4 times a step, not 1: {SIDES}.",
+        ),
+        (
+            [replace(part(Cause.NEW, 900_000, "aten::_softmax"), current_calls=1)],
+            None,
+            f"The softmax aten::_softmax is new and runs once a step: {SIDES}.",
+        ),
+        (
+            [replace(part(Cause.PER_CALL, 1_800_000, "aten::sort"), base_ns=900_000, base_calls=3, current_calls=3)],
+            None,
+            f"The operator aten::sort takes twice as long each time: {SIDES}.",
+        ),
+        ([part(Cause.COMMUNICATION, 900_000)], None, f"Communication takes longer: {SIDES}."),
+        (
+            [replace(part(Cause.RENAMED, 900_000, "a\u202eb"), renamed_from="b")],
+            None,
+            f"The operator a\\u202eb replaces b, and takes longer: {SIDES}.",
+        ),
+        # Several parts, or none that is known: the number alone.
+        (
+            [
+                part(Cause.PER_CALL, 400_000, "a"),
+                part(Cause.PER_CALL, 300_000, "b"),
+                part(Cause.PER_CALL, 200_000, "c"),
+            ],
+            None,
+            "A step became slower: 1.00 → 2.00 ms (+100.0 %).",
+        ),
+        (
+            [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.PROFILER, 890_000)],
+            None,
+            "A step became slower: 1.00 → 2.00 ms (+100.0 %).",
+        ),
+    ],
+)
+def test_a_headline_begins_with_what_changed_in_the_model(entries, shapes, expected):
+    found = slower(*entries)
+    found = replace(found, comparisons=(*found.comparisons, *([shapes] if shapes else [])))
+    assert headline(found) == expected
+
+
+def test_shapes_are_exact_so_they_are_named_where_no_time_is_judged():
+    more = comparison("peak_memory_bytes", 100, 200, "cpu")
+    shares = [comparison("operator_share", 0.5, 0.5, name, State.SAME) for name in ("aten::mm", "aten::relu")]
+    shapes = [shaped({"float[256]": 1}, {"float[512]": 1}, name) for name in ("aten::relu", "aten::mm")]
+    failed = error(Code.R102, "peak_memory_bytes[cpu]", "memory")
+    found = verdict(Outcome.FAILED, failed, comparisons=[more, *shares, *shapes])
+    assert headline(found) == (
+        "The operator aten::relu is twice as wide (256 → 512), and so is 1 other operator. "
+        "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
+    )
+
+
 def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
     found = verdict(
         Outcome.FAILED,
@@ -309,7 +399,16 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
         "aten::mm",
     )
     found = verdict(Outcome.FAILED, error(Code.R101, "step_cost"), comparisons=[COST, shapes], ledger=LEDGER, **FRESH)
-    assert overview(found, NOBODY).where == (
+    shown = overview(found, NOBODY)
+    assert shown.where == "The largest part is aten::mm (its shapes changed): +1.36 ms, 58 % of the change in time."
+    assert shown.shapes == (
+        (
+            "aten::mm",
+            ["float[10, 64];float[64, 256]", "float[256, 64];float[64, 256]"],
+            ["float[10, 64];float[64, 2048]", "float[2048, 64];float[64, 256]"],
+        ),
+    )
+    assert where_text(found) == (
         "The largest part is aten::mm (its shapes changed: float[10, 64];float[64, 256] → float[10, 64];float[64, 2048]): "
         "+1.36 ms, 58 % of the change in time."
     )

@@ -9,9 +9,9 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
-import plotly.graph_objects
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,13 +22,15 @@ from perfguard.gate import examine
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.measure import Measurement, MemoryTrack
+from perfguard.measure import Measurement, MemoryTrack, StepTimeline
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS
 from perfguard.reports.overview import history_lines
 from perfguard.reports.page import page_html
-from perfguard.reports.page.figures import drawn_trend, figures_of
+from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, TimeUnit, number_axis
+from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
+from perfguard.reports.page.timeline import timeline_sides
 from perfguard.window import Phase
 from tests.reports import runs_to_show as show
 
@@ -76,7 +78,7 @@ def test_the_policy_lets_the_pages_own_scripts_run_and_no_others(hostile):
     types = [attributes.get("type") for tag, attributes in page.elements if tag == "script"]
     run = [text for text, kind in zip(page.scripts, types, strict=True) if kind is None]
     assert {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run} == allowed
-    assert len(run) == 2
+    assert len(run) == 1
     assert "default-src 'none'" in policy
     assert "unsafe-eval" not in policy
 
@@ -84,7 +86,7 @@ def test_the_policy_lets_the_pages_own_scripts_run_and_no_others(hostile):
 def test_no_name_of_a_recording_becomes_an_element(hostile):
     tags = [tag for tag, _ in Page(hostile).elements]
     assert "img" not in tags
-    assert tags.count("script") == 3
+    assert tags.count("script") == 2
     for raw in (
         "window.pwned=1</script>",
         "</script><script>window.pwned",
@@ -100,8 +102,6 @@ def test_no_name_of_a_recording_becomes_an_element(hostile):
     "url, is_linked", [("https://ci.example/7", True), ("javascript:alert(1)", False), (None, False)]
 )
 def test_only_a_web_address_is_a_link_to_the_run(url, is_linked):
-    from dataclasses import replace
-
     text = page_html(show.run_of().__class__(verdicts=(), provenance=replace(show.HERE, ci_url=url)))
     assert ('class="ci"' in text) == is_linked
 
@@ -113,47 +113,55 @@ def test_a_page_is_the_same_each_time():
 
 def test_without_its_packages_one_sentence_says_what_to_install():
     code = (
-        "import sys\nfor name in ('plotly', 'jinja2'): sys.modules[name] = None\n"
+        "import sys\nsys.modules['jinja2'] = None\n"
         "from perfguard.reports import REPORTERS, RunReport\n"
         "try: REPORTERS['html']().text(RunReport(verdicts=()))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == (
-        "UsageError the page is made with plotly and Jinja2, which are not installed; run: pip install 'perfguard-ml[html]'\n"
+        "UsageError the page is made with Jinja2, which is not installed; run: pip install 'perfguard-ml[html]'\n"
     ), done.stderr
 
 
 # -- figures ---------------------------------------------------------------------------------------------------------
 
-ROLE = re.compile(r"now|base|worse|better|faint|line\d+|phase-[a-z]+|heat")
+#: What a path of a shape is made of: numbers in the square, or a little beyond it.
+PATH = re.compile(r"(?:[MLHVhv]-?\d+(?:\.\d+)?(?: -?\d+(?:\.\d+)?)?|[Zz])*")
+ROLES = re.compile(r"now|base|worse|better|faint|soft|limit|release|line[0-7]|phase-[a-z]+|(?:high|low)[1-3]|")
 
 
-def without_roles(value, key=""):
-    """Return a figure with real colours in place of the roles that the page fills in."""
-    if isinstance(value, dict):
-        return {name: without_roles(one, name) for name, one in value.items()}
-    if isinstance(value, list):
-        return [without_roles(one, key if key == "color" else "") for one in value]
-    if key in ("color", "colorscale") and isinstance(value, str) and ROLE.fullmatch(value):
-        return "Viridis" if key == "colorscale" else "#123456"
-    return value
-
-
-def is_valid(figure) -> None:
-    """Hold a figure against plotly's own schema, which raises for what it does not know."""
-    json.dumps(figure, allow_nan=False)
-    plotly.graph_objects.Figure(data=without_roles(figure["traces"]), layout=without_roles(figure["layout"]))
-    head, *rows = figure["rows"]
+def is_valid(figure: Figure) -> None:
+    """Check that a figure can be drawn: all its shapes are paths of known colours inside the figure, its table is complete."""
+    head, *rows = figure.rows
     assert all(len(row) == len(head) and all(isinstance(cell, str) for cell in row) for row in rows)
-    assert figure["title"]
+    assert figure.title
+    assert all(ROLES.fullmatch(role.removesuffix(" dash")) for role, _ in figure.legend)
+    drawing = figure.drawing
+    if isinstance(drawing, Chart):
+        for shape in drawing.shapes:
+            assert PATH.fullmatch(shape.path), shape.path
+            assert ROLES.fullmatch(shape.role), shape.role
+            # All of it is inside, except for half of the bars at the edges.
+            assert all(-501 <= float(one) <= 1501 for one in re.findall(r"[-\d.]+", shape.path)), shape.path
+        for place, text in (*drawing.x.ticks, *drawing.y.ticks, *drawing.hover):
+            assert 0 <= place <= 1
+            assert text
+        assert len(drawing.x.ticks) <= 7
+    elif isinstance(drawing, Bars):
+        assert all(0 <= one <= 1 for bar in drawing.bars for one in (bar.start, bar.end))
+        assert all(ROLES.fullmatch(bar.role) and bar.text for bar in drawing.bars)
+    elif isinstance(drawing, Strips):
+        assert all(PATH.fullmatch(path) for _, paths in drawing.strips for _, path in paths)
+    elif isinstance(drawing, Cells):
+        assert all(len(cells) == len(drawing.heads) - 1 for _, cells in drawing.lines)
 
 
 def kinds(verdict: Verdict) -> list[str]:
-    return [figure["kind"] for figure in figures_of(verdict)]
+    return [figure.kind for figure in figures_of(verdict)]
 
 
-def test_figures_of_real_runs_are_what_plotly_knows(tmp_path):
+def test_figures_of_real_runs_can_be_drawn(tmp_path):
     several = show.many_ranks(tmp_path / "r", 3, quick=1)
     for verdict in (show.passing(), show.failing(), show.without_baseline(), show.invalid(tmp_path / "i"), several):
         for figure in figures_of(verdict):
@@ -166,14 +174,25 @@ def test_figures_of_real_runs_are_what_plotly_knows(tmp_path):
 
 def test_the_waterfall_adds_up_from_the_baseline_to_now():
     verdict = show.failing()
-    figure = next(one for one in figures_of(verdict) if one["kind"] == "waterfall")
-    (trace,) = figure["traces"]
-    assert (trace["base"][0], trace["x"][0]) == (0, verdict.ledger.base_ns / 1e3)
-    assert (trace["base"][-1], trace["x"][-1]) == (0, verdict.ledger.current_ns / 1e3)
-    # Every part begins where the one before it ended, and the last one ends where the step ends now.
-    ends = [begin + length for begin, length in zip(trace["base"], trace["x"], strict=True)]
-    assert trace["base"][1:-1] == pytest.approx(ends[:-2])
-    assert ends[-2] == pytest.approx(trace["x"][-1])
+    figure = next(one for one in figures_of(verdict) if one.kind == "waterfall")
+    assert isinstance(figure.drawing, Bars)
+    first, *parts, last = figure.drawing.bars
+    longest_ns = max(verdict.ledger.base_ns, verdict.ledger.current_ns)
+    assert (first.label, last.label, first.start, last.start) == ("baseline", "now", 0, 0)
+    assert first.end / last.end == pytest.approx(verdict.ledger.base_ns / verdict.ledger.current_ns)
+    assert max(first.end, last.end) * figure_high(figure) * 1e3 == pytest.approx(longest_ns, rel=5e-3)
+    # Every part begins where the one before it ended; the rest is a number, because it is no work of an operator.
+    assert [part.start for part in parts] == pytest.approx([first.end, *(part.end for part in parts[:-1])])
+    rows = [row[0] for row in figure.rows[1:]]
+    assert rows == [*(bar.label for bar in figure.drawing.bars[:-1]), "all other parts", "now"]
+    assert "corrections included: +" in figure.drawing.note
+    assert {part.role for part in parts} == {"worse"}
+
+
+def figure_high(figure: Figure) -> float:
+    """Return the time in us at the right end of the bars, by the bar of the baseline and its text."""
+    first = figure.drawing.bars[0]
+    return float(first.text.split()[0]) / first.end
 
 
 def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
@@ -193,12 +212,54 @@ def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
 
 def test_the_memory_of_the_figure_is_that_of_the_trace():
     verdict = show.failing()
-    figure = next(one for one in figures_of(verdict) if one["kind"] == "memory")
+    figure = next(one for one in figures_of(verdict) if one.kind == "memory")
     peak = next(one.value for one in verdict.measurements if one.metric == "peak_memory_bytes")
-    assert figure["layout"]["yaxis"]["title"]["text"] == "KiB"
-    assert max(figure["traces"][0]["y"]) == pytest.approx(peak / 1024, rel=1e-5)
+    chart = figure.drawing
+    assert isinstance(chart, Chart)
+    assert chart.y.title == "KiB"
+    assert chart.x.title == "profiled step"
+    curve = next(one.path for one in chart.shapes if one.style == "line")
+    top = min(float(one) for one in re.findall(r"V([\d.]+)", curve))
+    assert (1 - top / 1000) * chart.y.high == pytest.approx(peak / 1024, rel=2e-3)
     # The baseline had half of it.
-    assert figure["layout"]["shapes"][0]["y0"] == pytest.approx(peak / 2048, rel=1e-5)
+    (before,) = (one for one in chart.shapes if one.style == "dash")
+    level = float(re.fullmatch(r"M0 ([\d.]+)H1000", before.path)[1])
+    assert (1 - level / 1000) * chart.y.high == pytest.approx(peak / 2048, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    "times_us, texts",
+    [
+        ([25_200.0, 40_200.0], ["25.2 ms", "40.2 ms"]),
+        ([847.0, 1_200.0], ["0.847 ms", "1.20 ms"]),
+        ([3.0, 512.0], ["3.00 us", "512 us"]),
+        ([900_000.0, 2_500_000.0], ["0.900 s", "2.50 s"]),
+        ([0.0], ["0 us"]),
+    ],
+)
+def test_a_figure_has_one_unit(times_us, texts):
+    unit = TimeUnit.of(times_us)
+    assert [unit.text(one) for one in times_us] == texts
+
+
+@given(st.floats(-1e12, 1e12), st.floats(0, 1e12), st.booleans())
+@settings(max_examples=60)
+def test_labels_of_an_axis_are_few_in_order_and_on_it(low, length, is_log):
+    axis = number_axis(abs(low) + 1e-3 if is_log else low, (abs(low) if is_log else low) + length, is_log=is_log)
+    places = [place for place, _ in axis.ticks]
+    assert places == sorted(places)
+    assert len(places) <= 7
+    assert all(0 <= place <= 1 for place in places)
+
+
+def test_a_few_slow_steps_leave_room_for_the_others():
+    samples = (*(100.0 + number / 10 for number in range(28)), 9_000.0, 14_000.0)
+    measured = Measurement(metric="step_time", subject="", value=100.0, samples=samples)
+    verdict = Verdict(workload="a", outcome=Outcome.PASSED, findings=(), measurements=(measured,))
+    (figure,) = figures_of(verdict)
+    assert "2 slower than" in figure.caption
+    # All but these are in at least a quarter of the width.
+    assert (102.7 - 100) / (figure.drawing.x.high - figure.drawing.x.low) > 0.25
 
 
 #: Reports have no number that is none; a verdict that was never written may.
@@ -296,8 +357,43 @@ def test_a_history_says_since_which_commit_and_is_drawn():
     assert line.startswith("step_time since 29<script>")
     text = page_html(show.run_of(verdict, show.passing(), trends=(found,)))
     assert text.count('<p class="since">history: ') == 1
-    assert '"kind":"history"' in text
+    assert '<figure data-kind="history">' in text
     assert "<script>window" not in text
+
+
+def test_a_history_of_an_exact_number_is_drawn_as_steps_and_that_of_a_time_as_a_line():
+    verdict = show.failing()
+    exact, timed = (show.history_of(verdict.workload, metric=name) for name in ("peak_memory_bytes", "step_time"))
+    paths = [next(one.path for one in drawn_trend(one).drawing.shapes if one.style == "line") for one in (exact, timed)]
+    assert [("H" in path, "L" in path) for path in paths] == [(True, False), (False, True)]
+    # It opens on the time, whatever the order of the history.
+    assert [one.series.metric for one in trends_in_order([exact, timed])] == ["step_time", "peak_memory_bytes"]
+
+
+@pytest.mark.parametrize(
+    "unit", ['<a href="https://evil.example">us</a>', "<b style=color:red>us", "</script>", "u" * 400]
+)
+def test_the_unit_of_a_history_is_text(unit):
+    verdict = show.failing()
+    trend = show.history_of(verdict.workload)
+    trend = replace(trend, series=replace(trend.series, unit=unit))
+    page = Page(page_html(show.run_of(verdict, trends=(trend,))))
+    plain = Page(page_html(show.run_of(verdict, trends=(show.history_of(verdict.workload),))))
+    # A unit adds no element but places for a line to break.
+    tags = [[tag for tag, _ in one.elements if tag != "wbr"] for one in (page, plain)]
+    assert tags[0] == tags[1]
+
+
+def test_a_change_of_a_history_that_is_no_worse_is_not_red():
+    verdict = show.failing()
+    steady = show.history_of(verdict.workload, metric="profiler_overhead")
+    roles = {
+        one.role
+        for one in drawn_trend(
+            replace(steady, changes=tuple(replace(c, beyond=False) for c in steady.changes))
+        ).drawing.shapes
+    }
+    assert "worse" not in roles
 
 
 def test_of_what_did_not_get_worse_a_history_says_nothing_on_the_first_screen():
@@ -306,6 +402,32 @@ def test_of_what_did_not_get_worse_a_history_says_nothing_on_the_first_screen():
     assert list(history_lines(verdict, [other])) == []
     steady = show.history_of(verdict.workload, since=99)
     assert list(history_lines(show.passing(), [steady])) == []
+
+
+# -- the timeline ----------------------------------------------------------------------------------------------------
+
+
+def test_both_sides_of_a_comparison_have_a_timeline_and_a_stored_baseline_has_none():
+    assert [side["label"] for side in timeline_sides(show.both_sides())] == ["baseline", "now"]
+    assert [side["label"] for side in timeline_sides(show.failing())] == ["now"]
+    assert timeline_sides(Verdict(workload="a", outcome=Outcome.PASSED, findings=())) == []
+    page = page_html(show.run_of(show.failing()))
+    assert "A stored baseline has numbers and no timeline" in page
+    assert "A stored baseline has numbers and no timeline" not in page_html(show.run_of(show.both_sides()))
+    assert '<section class="step-timeline">' not in page_html(show.run_of())
+
+
+def test_what_a_timeline_leaves_out_is_said():
+    lanes = tuple(f"stream {number}" for number in range(40))
+    spans = tuple((number, 0, 10 * number, 5 + number) for number in range(40))
+    found = StepTimeline(rank=3, step=1, duration_ns=2_500_000, count=90, lanes=lanes, names=("a\u202eb",), spans=spans)
+    (side,) = timeline_sides(Verdict(workload="a", outcome=Outcome.PASSED, findings=(), timeline=found))
+    assert side["what"] == (
+        "step 2 of rank 3, 2.50 ms under the profiler; the 40 longest of 90 executions; the 24 busiest of 40 lanes"
+    )
+    assert side["names"] == ["a\\u202eb"]
+    # The busiest ones, in the order of the recording.
+    assert [name for name, _ in side["lanes"]] == list(lanes[16:])
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from tests.reports import runs_to_show as show
 pytestmark = [pytest.mark.slow]
 
 DESKTOP, LAPTOP, PHONE = (1920, 1080), (1366, 768), (390, 844)
+#: Widths at which no label may be clipped.
+WIDTHS = (360, 768, 1600)
 #: Jobs of so many ranks, and which of them is odd.
 RANKS = {"ranks": (48, 17), "1024-ranks": (1024, 517)}
 
@@ -48,6 +52,14 @@ def pages(tmp_path_factory) -> dict[str, Path]:
         "hostile": show.run_of(hostile, unused=show.HOSTILE, not_run=show.HOSTILE, remarks=show.HOSTILE),
         "operators": show.run_of(show.many_operators()),
         "nothing": show.run_of(),
+        "three": show.run_of(passing, failing, others[2]),
+        "both-sides": show.run_of(show.both_sides()),
+        "history": show.run_of(
+            failing,
+            trends=(show.history_of(failing.workload), show.history_of(failing.workload, metric="peak_memory_bytes")),
+        ),
+        "two-ranks": show.run_of(show.many_ranks(place / "two", 2, quick=1)),
+        "long": show.run_of(show.long_names(place / "long"), error_rate="x" * 400),
     }
     found = {}
     for name, run in runs.items():
@@ -123,6 +135,123 @@ def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_label_is_clipped(opened, width):
+    wrong = {}
+    for name in ("passing", "failing", "invalid", "both-sides", "two-ranks", "ranks", "hostile", "long", "history"):
+        shown = opened(name, size=(width, 1000))
+        wrong[name] = shown.clipped()
+        if (wide := shown.page.evaluate("document.scrollingElement.scrollWidth")) > width:
+            wrong[name].append(f"the page is {wide} wide")
+        # What a person looks at: all pages, all widths, light and dark.
+        shown.keep(f"{name}-{width}-light-whole", whole=True)
+        shown.page.emulate_media(color_scheme="dark")
+        shown.count("html[data-theme=dark]", 1)
+        shown.keep(f"{name}-{width}-dark-whole", whole=True)
+    assert {name: found for name, found in wrong.items() if found} == {}
+
+
+def test_the_timeline_has_a_lane_for_each_thread_of_both_sides_and_zooms_and_finds(opened):
+    shown = opened("both-sides")
+    page = shown.page
+    place = page.locator(".step-timeline")
+    assert place.locator(".side strong").all_inner_texts() == ["baseline", "now"]
+    assert place.locator(".lane canvas").count() == 2
+    assert all(text.startswith("thread ") for text in place.locator(".lane .label").all_inner_texts() if text)
+
+    def edges() -> tuple[float, float]:
+        texts = place.locator(".xs span").all_inner_texts()
+        return float(texts[0].split()[0]), float(texts[-1].split()[0])
+
+    start, end = edges()
+    assert start == 0
+    drawn = 'document.querySelector(".lane canvas").toDataURL()'
+    whole = page.evaluate(drawn)
+    place.get_by_label("Zoom in").click()
+    assert edges()[1] - edges()[0] == pytest.approx(end / 2, rel=0.01)
+    assert page.locator("#said").inner_text().startswith("from ")
+    assert page.evaluate(drawn) != whole
+    place.locator(".lanes").focus()
+    page.keyboard.press("ArrowRight")
+    moved = edges()
+    page.keyboard.press("-")
+    page.keyboard.press("0")
+    assert moved[0] > end / 4
+    assert edges() == (0, end)
+    # Ctrl and the wheel zoom at the pointer; the wheel alone scrolls the page.
+    place.locator("canvas").first.hover(position={"x": 10, "y": 5})
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    shown.count(f".step-timeline .xs .end:text-is('{end:.1f} us')", 0)
+    assert edges()[1] < end
+    place.locator(".lanes").focus()
+    page.keyboard.press("0")
+    assert page.evaluate(drawn) == whole
+    find = place.get_by_label("Find an operator")
+    find.fill("ADDMM")
+    assert re.fullmatch(r"\d+ found, [\d.]+ us in all", place.locator(".found").inner_text())
+    assert page.evaluate(drawn) != whole
+    page.keyboard.press("Enter")
+    assert edges()[0] > 0
+    find.fill("no such operator")
+    assert place.locator(".found").inner_text().startswith("0 found")
+    # The same as a table, for those who see no canvas.
+    assert place.locator("details tbody tr").count() == 40
+    shown.page.emulate_media(color_scheme="dark")
+    shown.count("html[data-theme=dark]", 1)
+
+
+def test_300_workloads_are_one_page(browser, pages, tmp_path):
+    path = tmp_path / "many.html"
+    names = [f"tests/test_{number:03d}.py::test_{'long_' * 70}{number}" for number in range(300)]
+    verdict = show.failing()
+    path.write_text(page_html(show.run_of(*(replace(verdict, workload=name) for name in names))), encoding="utf-8")
+    print(f"the page has {path.stat().st_size / 1e6:.1f} MB")
+    assert path.stat().st_size < 40_000_000
+    shown = Shown(browser, path, size=PHONE, fragment="#w299")
+    assert shown.page.locator("article:visible").count() == 1
+    assert "test_299.py" in shown.page.locator("article:visible .workload").inner_text()
+    shown.page.locator("#find-workload").fill("test_123")
+    assert shown.page.locator("#workloads li:visible").count() == 1
+    assert shown.page.evaluate("document.scrollingElement.scrollWidth") <= PHONE[0]
+    assert (shown.said, shown.outside) == ([], [])
+    shown.context.close()
+
+
+def test_three_tests_are_at_most_two_megabytes(pages):
+    assert pages["three"].stat().st_size <= 2_000_000
+
+
+def test_without_scripts_the_page_says_so_and_shows_every_verdict_figure_and_table(opened):
+    shown = opened("all", scripts=False)
+    page = shown.page
+    assert "Scripts are off" in page.locator("noscript p").inner_text()
+    articles = page.locator("article:visible")
+    assert articles.count() == page.locator("#workloads a").count() > 3
+    for article in articles.all():
+        assert article.locator(".verdict h2").inner_text()
+        if article.locator(".verdict.INVALID").count() == 0:
+            assert article.locator(".operators tbody tr:visible").count() > 10
+            assert article.locator("figure:visible .drawing").count() > 1
+    # A button would do nothing.
+    assert page.locator("button:visible").count() == 0
+    shown.keep("all-without-scripts", whole=True)
+
+
+def test_a_printed_page_has_its_figures_in_dark_ink_on_white(opened):
+    shown = opened("failing", scheme="dark")
+    shown.page.emulate_media(media="print")
+    back, ink = (
+        shown.page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("backgroundColor", "color")
+    )
+    assert (back, ink) == ("rgb(255, 255, 255)", "rgb(27, 31, 36)")
+    assert shown.page.locator("nav:visible, button:visible, input:visible").count() == 0
+    assert shown.page.locator("figure:visible .drawing").count() >= 4
+    assert shown.clipped() == []
+    assert len(shown.page.pdf()) > 10_000
+
+
 @pytest.mark.exhaustive
 def test_1024_ranks_are_one_page(opened, pages, tmp_path):
     pages["1024-ranks"] = page_of_ranks(tmp_path, "1024-ranks")
@@ -150,9 +279,9 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
         ".points li",
         ".verdict .since",
         ".advice code",
-        "figure[data-kind=waterfall] .plot",
-        "figure[data-kind=distribution] .plot",
-        "figure[data-kind=memory] .plot",
+        "figure[data-kind=waterfall] .drawing",
+        "figure[data-kind=distribution] .drawing",
+        "figure[data-kind=memory] .drawing",
     ):
         assert shown.is_on_screen(what), what
     assert shown.page.locator(".verdict h2").inner_text() == (
@@ -176,12 +305,14 @@ def test_every_figure_is_drawn_and_has_its_numbers_as_a_table(opened):
     kinds = [one.get_attribute("data-kind") for one in shown.page.query_selector_all("article:not([hidden]) figure")]
     assert kinds == ["waterfall", "distribution", "memory", "steps"]
     for figure in shown.page.query_selector_all("figure"):
-        assert figure.query_selector(".plot svg.main-svg") is not None
-        assert figure.query_selector(".plot").get_attribute("aria-label")
+        drawing = figure.query_selector(".drawing")
+        assert drawing.query_selector("path[d]:not(.grid), .track i") is not None
+        assert drawing.get_attribute("aria-label")
         assert len(figure.query_selector_all("tbody tr")) > 0
-    bars = shown.page.locator("figure[data-kind=waterfall] .plot .barlayer .point")
+    bars = shown.page.locator("figure[data-kind=waterfall] .drawing .track i")
     rows = shown.page.locator("figure[data-kind=waterfall] tbody tr")
-    assert bars.count() == rows.count()
+    # All other parts are a row, and no bar.
+    assert bars.count() == rows.count() - 1
 
 
 def texts(shown: Shown, column: int, *, grid: str = ".operators") -> list[str]:
@@ -259,16 +390,16 @@ def test_ranks_have_a_heat_map_in_which_the_odd_one_is_named(opened):
 def names_the_odd_rank(shown: Shown, name: str) -> None:
     count, place = RANKS[name]
     odd = sorted(range(count), key=lambda rank: f"rank{rank}.")[place]
-    figure = shown.page.locator("figure[data-kind=ranks]")
+    figure = shown.page.locator("figure[data-kind=ranks]:visible")
     assert f"{count} ranks" in figure.inner_text()
     rows = [one.locator("td").all_text_contents() for one in figure.locator("tbody tr").all()]
     # No other rank has so quick an operator; which number the rank has is written in the name of its file.
     assert [row[0] for row in rows if row[1] == "aten::empty" and float(row[3].split()[0]) < -60] == [str(odd)]
-    choice = shown.page.locator("section:has(> [data-figures=ranks]) select")
+    choice = shown.page.locator("section:has(figure[data-kind=ranks]) .tools select")
     titles = choice.locator("option").all_text_contents()
     assert titles[0] == "operator_time by rank"
     choice.select_option(str(titles.index("operator_calls by rank")))
-    assert "operator_calls by rank" in shown.page.locator("figure[data-kind=ranks] figcaption").inner_text()
+    assert "operator_calls by rank" in shown.page.locator("figure[data-kind=ranks]:visible figcaption").inner_text()
 
 
 def test_names_of_a_recording_are_text_and_nothing_else(opened):
@@ -287,9 +418,9 @@ def test_names_of_a_recording_are_text_and_nothing_else(opened):
         assert name in said, name
     assert page.locator("a[href^='javascript']").count() == 0
     assert not any(mark in said for mark in "\u202e\u200f\u2066\x07\x1b")
-    # Hovering draws a label of plotly's, which reads a little HTML.
-    page.locator("figure[data-kind=waterfall] .plot").hover(position={"x": 300, "y": 40})
-    page.wait_for_timeout(200)
+    # The pointer shows a text of the recording.
+    page.locator("figure[data-kind=memory] .drawing svg").hover(position={"x": 100, "y": 40})
+    assert page.locator(".tip").inner_text().startswith("step ")
     assert page.evaluate("window.pwned") is None
 
 

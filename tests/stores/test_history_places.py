@@ -594,7 +594,7 @@ def test_nothing_goes_over_the_network_in_plain_text(place, environment, mode, m
 @pytest.mark.slow
 def test_a_server_that_offers_no_encryption_gets_no_password(monkeypatch):
     """A real client, and a listener that answers as a server without TLS does; 0.0.0.0 is no loopback address."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
     monkeypatch.setenv("PGPASSWORD", "hidden")
     received = []
 

@@ -1,7 +1,8 @@
 """The page: one HTML file that holds a whole run, for readers of a CI artifact.
 
-It refers to nothing outside of it: style, scripts, data and the plotting library are inside, and its Content-Security-Policy
-refuses everything else. `page.html` is the template, `page.js` shows one workload at a time. Names are text only.
+It refers to nothing outside of it: style, script, figures and data are inside, and its Content-Security-Policy refuses
+everything else. `page.html` and `figure.html` are the templates; `page.js` shows one workload at a time, sorts, and draws the
+timeline. Without scripts all workloads are shown. Names are text only.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, by_outcome, require_page
 from perfguard.reports.overview import history_lines, overview
-from perfguard.reports.page.figure import own_file
-from perfguard.reports.page.figures import drawn_trend, figures_of
+from perfguard.reports.page.figure import hover_of, own_file
+from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import tables_of
+from perfguard.reports.page.timeline import timeline_rows, timeline_sides
 from perfguard.screen import printable
 from perfguard.version import __version__
 
@@ -31,11 +34,10 @@ if TYPE_CHECKING:
 def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = None) -> str:
     """Return the page of a run. `timelines` are traces for the page, by recording, in the trace event format.
 
-    Raises `UsageError` if plotly or Jinja2 is not installed.
+    Raises `UsageError` if Jinja2 is not installed.
     """
     require_page()
     import jinja2
-    from plotly.offline import get_plotlyjs
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(own_file),
@@ -46,10 +48,11 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters |= {"broken": broken, "words": words}
     verdicts = by_outcome(report.verdicts)
     workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
     data = _json([one.pop("data") for one in workloads])
-    scripts = {"data": data, "plotting": get_plotlyjs(), "page": own_file("page.js")}
+    scripts = {"data": data, "page": own_file("timeline.js") + own_file("page.js")}
     given = timelines or {}
     traces = [
         {"number": number, "name": verdict.workload, "text": _base64(gzip.compress(given[verdict.recording], mtime=0))}
@@ -67,7 +70,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
         style=own_file("page.css"),
         scripts=scripts,
         # A Content-Security-Policy names inline scripts by their hashes (W3C, CSP Level 3, section 2.3.1).
-        hashes=[_base64(hashlib.sha256(scripts[name].encode("utf-8")).digest()) for name in ("plotting", "page")],
+        hashes=[_base64(hashlib.sha256(scripts[name].encode("utf-8")).digest()) for name in ("page",)],
     )
     return text
 
@@ -76,14 +79,24 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
     """Return the values of one workload for the template, and those for the script below `data`."""
     tables = tables_of(verdict)
     trends = [one for one in report.trends if one.series.workload == verdict.workload]
-    figures = [*figures_of(verdict), *map(drawn_trend, trends)]
+    sides = timeline_sides(verdict)
+    figures = [*figures_of(verdict), *map(drawn_trend, trends_in_order(trends))]
     return {
         "number": number,
         "verdict": verdict,
         "overview": overview(verdict, report.provenance),
         "tables": tables,
         "history": list(history_lines(verdict, trends)),
-        "data": {"figures": figures, "operators": tables["operators"], "metrics": tables["metrics"]},
+        "figures": [(figure, place) for place, figure in enumerate(figures)],
+        "kinds": {figure.kind for figure in figures},
+        "data": {
+            "hover": [hover_of(figure) for figure in figures],
+            "operators": tables["operators"],
+            "metrics": tables["metrics"],
+            "timeline": sides,
+        },
+        "sides": sides,
+        "longest": timeline_rows(verdict),
     }
 
 
@@ -103,11 +116,35 @@ def _json(value: object) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+#: A line may break behind these, and before a bracket.
+_BREAKS = re.compile(r"(::|[/_]|(?=\[))")
+
+
+def broken(value: object) -> str:
+    """Return a value as HTML in which lines break behind `/`, `::` and `_` and before `[`."""
+    import markupsafe
+
+    return markupsafe.Markup(_BREAKS.sub(r"\1<wbr>", str(markupsafe.escape(printable(str(value))))))
+
+
+def words(command: str) -> str:
+    """Return a command as HTML whose options are not broken: a line that begins with one dash reads as another option."""
+    import markupsafe
+
+    parts = (
+        markupsafe.Markup('<span class="option">{}</span>').format(printable(word))
+        if word.startswith("-")
+        else broken(word)
+        for word in command.split(" ")
+    )
+    return markupsafe.Markup(" ").join(parts)
+
+
 def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
 def page_reporter() -> FunctionReporter:
-    """Return the reporter of the page. Raises `UsageError` if plotly or Jinja2 is not installed."""
+    """Return the reporter of the page. Raises `UsageError` if Jinja2 is not installed."""
     require_page()
     return FunctionReporter(page_html)

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from perfguard.findings import Code, Severity
-from perfguard.judge.quantities import time_us
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import milliseconds
 from perfguard.judge.verdict import Verdict
-from perfguard.reports.page.figure import LARGEST, STEPS, TIMES, Figure, figure, line, times_row
+from perfguard.reports.page.figure import (
+    LARGEST,
+    TIMES,
+    Axis,
+    Chart,
+    Figure,
+    Shape,
+    TimeUnit,
+    curve,
+    dots,
+    number_axis,
+    plain_number,
+    table_rows,
+    upright,
+)
 from perfguard.window import Phase
 
 #: The number of bins of a distribution.
 _BINS = 48
 #: Fewer steps than this are points, and no distribution.
 _FEW = 12
-#: The values of one recording: name, colour, symbol, values.
-Side = tuple[str, str, str, Sequence[float]]
+#: The share of the steps that a histogram is made for, and its width in units of theirs.
+_USUAL, _ROOM = 0.8, 3
+#: The values of one recording: name (and role), values in us.
+Side = tuple[str, str, Sequence[float]]
 
 
 def distribution(verdict: Verdict) -> Figure | None:
@@ -36,71 +51,98 @@ def distribution(verdict: Verdict) -> Figure | None:
     if len(now) + len(before) < 2:
         return None
     sides = _sides(before, now)
+    unit = TimeUnit.of([statistics.median(values) for _, _, values in sides])
     if max(len(now), len(before)) < _FEW:
         # A histogram of so few steps shows nothing.
-        fastest = "; ".join(f"{name}: fastest {time_us(min(values))}" for name, _, _, values in sides)
-        return _points(kind, title, fastest, sides, "us of each step", "{:.1f}".format)
-    return _histogram(kind, title, sides)
+        fastest = "; ".join(f"{name}: fastest {unit.text(min(values))}" for name, _, values in sides)
+        return _points(kind, title, fastest, sides, unit)
+    return _histogram(kind, title, sides, unit)
 
 
-def _histogram(kind: str, title: str, sides: Sequence[Side]) -> Figure:
-    every = [value for side in sides for value in side[3]]
+def _histogram(kind: str, title: str, sides: Sequence[Side], unit: TimeUnit) -> Figure:
+    every = [value for side in sides for value in side[2]]
     begin, last, width = _edges(every)
-    traces = [
-        {
-            "name": name,
-            "x": [min(value, last) for value in _quantiles(values)],
-            "xbins": {"start": begin, "end": last + width, "size": width},
-            "marker": {"color": role},
-            "hovertemplate": f"{name}: %{{y:.0f}} % of the steps take %{{x}} us<extra></extra>",
-        }
-        for name, role, _, values in sides
-    ]
-    rows = [["side", *TIMES], *(times_row(name, values) for name, _, _, values in sides)]
+    bins = max(1, round((last - begin) / width)) + 1
+    shares = [_shares(values, begin, width, bins) for _, _, values in sides]
+    end = begin + bins * width
+    x = number_axis(begin / unit.us, end / unit.us, title=unit.name)
+    y = number_axis(0, max(map(max, shares)) * 1.05, title="% of the steps")
+    edges = [begin + width * number for number in range(bins + 1)]
+    at = [x.at(edge / unit.us) for edge in edges]
+    shapes = []
+    for (_, role, values), share in zip(sides, shares, strict=True):
+        heights = [*map(y.at, share), y.at(share[-1])]
+        shapes.append(Shape(role=role, style="area", path=curve(at, heights, is_step=True, closes=True)))
+        shapes.append(Shape(role=role, style="line", path=curve(at, heights, is_step=True)))
+        shapes.append(Shape(role=role, style="dash", path=upright(x.at(statistics.median(values) / unit.us))))
+    hover = []
+    for number in range(bins):
+        text = ", ".join(f"{name} {share[number]:.0f} %" for (name, _, _), share in zip(sides, shares, strict=True))
+        hover.append((round(at[number], 4), f"from {unit.text(edges[number])} on: {text} of the steps"))
+    rows = [("side", *TIMES), *(unit.row(name, values) for name, _, values in sides)]
     caption = "; ".join(f"{row[0]}: fastest {row[2]}, median {row[3]}" for row in rows[1:])
-    if beyond := sum(value > last for value in every):
-        caption += f"; {beyond} slower than {time_us(last)} are in the last bar"
-    medians = [line(statistics.median(values), role) for _, role, _, values in sides]
-    return figure(kind, title, caption, rows, traces, style="histogram", shapes=medians)
+    if beyond := sum(value > last + width for value in every):
+        caption += f"; {beyond} slower than {unit.text(last)} are in the last bar"
+    return Figure(
+        kind=kind,
+        title=title,
+        caption=caption,
+        rows=table_rows(rows),
+        drawing=Chart(x=x, y=y, shapes=tuple(shapes), hover=tuple(hover)),
+        legend=(*((role, name) for name, role, _ in sides), ("soft dash", "medians")),
+    )
 
 
-def _quantiles(values: Sequence[float]) -> list[float]:
-    """Return as many quantiles as are drawn: the shape is the same as that of a hundred thousand steps."""
-    ordered = sorted(values)
-    if len(ordered) <= STEPS:
-        return ordered
-    return [ordered[round(at * (len(ordered) - 1) / (STEPS - 1))] for at in range(STEPS)]
+def _shares(values: Sequence[float], begin: float, width: float, bins: int) -> list[float]:
+    """Return the percentage of the values in each bin; all larger ones are in the last."""
+    counts = [0] * bins
+    for value in values:
+        counts[min(bins - 1, max(0, int((value - begin) / width)))] += 1
+    return [100 * count / len(values) for count in counts]
 
 
 def _sides(before: Sequence[float], now: Sequence[float]) -> list[Side]:
     """Return the sides that have values."""
-    return [side for side in (("baseline", "base", "circle", before), ("now", "now", "diamond", now)) if side[3]]
+    return [side for side in (("baseline", "base", before), ("now", "now", now)) if side[2]]
 
 
 def _points(
-    kind: str,
-    title: str,
-    caption: str,
-    sides: Sequence[Side],
-    what: str,
-    text: Callable[[float], str],
-    limit: Sequence[float] = (),
+    kind: str, title: str, caption: str, sides: Sequence[Side], unit: TimeUnit, limit: Sequence[float] = ()
 ) -> Figure:
-    """Draw a point for each value, and a line at the limit. `what` begins with the unit of the values."""
-    unit = what.partition(" ")[0]
-    rows = [["side", what], *([name, " ".join(map(text, values))] for name, _, _, values in sides)]
-    traces = [
-        {
-            "name": name,
-            "x": list(values),
-            "y": [name] * len(values),
-            "marker": {"color": role, "symbol": symbol},
-            "hovertemplate": f"{name}: %{{x:.4g}} {unit}<extra></extra>",
-        }
-        for name, role, symbol, values in sides
+    """Draw a point for each value, a line a side, and a line at the limit."""
+    every = [value / unit.us for _, _, values in sides for value in values]
+    limits = [value / unit.us for value in limit]
+    low, high = min(*every, *limits, every[0]), max(*every, *limits, every[0])
+    room = 0.08 * (high - low) or abs(high) * 0.05 or 1.0
+    x = number_axis(low - room, high + room, title=unit.name)
+    heights = {name: (len(sides) - place - 0.5) / len(sides) for place, (name, _, _) in enumerate(sides)}
+    y = Axis(low=0, high=1, ticks=tuple((height, name) for name, height in heights.items()))
+    shapes = [
+        Shape(
+            role=role,
+            style="dots",
+            path=dots([x.at(value / unit.us) for value in values], [heights[name]] * len(values)),
+        )
+        for name, role, values in sides
     ]
-    lines = {"shapes": [line(at, "worse") for at in limit], "xaxis": {"title": {"text": unit}}}
-    return figure(kind, title, caption, rows, traces, style="points", **lines)
+    shapes += [Shape(role="limit", style="dash", path=upright(x.at(at))) for at in limits]
+    hover = [
+        (round(x.at(value / unit.us), 4), f"{name}: {unit.text(value)}")
+        for name, _, values in sides
+        for value in values
+    ]
+    rows = [
+        ("side", unit.name),
+        *((name, " ".join(plain_number(v / unit.us) for v in values)) for name, _, values in sides),
+    ]
+    return Figure(
+        kind=kind,
+        title=title,
+        caption=caption,
+        rows=table_rows(rows),
+        drawing=Chart(x=x, y=y, shapes=tuple(shapes), hover=tuple(sorted(hover)), form="points"),
+        legend=(*((role, name) for name, role, _ in sides), *([("limit dash", "limit")] if limits else [])),
+    )
 
 
 def _edges(values: Sequence[float]) -> tuple[float, float, float]:
@@ -110,8 +152,8 @@ def _edges(values: Sequence[float]) -> tuple[float, float, float]:
     """
     ordered = sorted(values)
     low, high = ordered[0], ordered[-1]
-    usual = ordered[min(len(ordered) - 1, math.ceil(0.95 * len(ordered)) - 1)]
-    top = min(high, low + 2 * (usual - low)) if usual > low else high
+    usual = ordered[math.ceil(_USUAL * len(ordered)) - 1]
+    top = min(high, low + _ROOM * (usual - low)) if usual > low else high
     width = (top - low) / min(_BINS, max(8, math.isqrt(len(values)) * 3)) or max(abs(low) * 0.01, 1e-3)
     return low, top, width
 
@@ -124,19 +166,18 @@ def cost(verdict: Verdict) -> Figure | None:
     if found is None or not now or not before or step is None or step.metric != "step_cost" or step.change is None:
         return None
     assert isinstance(found.current, (int, float))
-    ms_a_cost = step.now_ms / found.current
-    sides = _sides(*([one * ms_a_cost for one in side] for side in (before, now)))
+    us_a_cost = 1e3 * step.now_ms / found.current
+    sides = _sides(*([one * us_a_cost for one in side] for side in (before, now)))
     is_warned = any(
         one.code is Code.R105 and one.severity is Severity.WARNING and one.place == found.label
         for one in verdict.findings
     )
     caption = f"{step.text}; both at the speed that the machine has now"
     if found.allowed is not None:
-        caption += f"; red line: the limit, {milliseconds(found.allowed * ms_a_cost)} ms"
+        caption += f"; limit {milliseconds(found.allowed * us_a_cost / 1e3)} ms"
         caption += ", beyond which this one only warned" if is_warned else ""
-    limit = finite([] if found.allowed is None else [found.allowed * ms_a_cost])
-    what = "ms of a step in each process"
-    return _points("cost", "A step in each fresh process", caption, sides, what, milliseconds, limit)
+    limit = finite([] if found.allowed is None else [found.allowed * us_a_cost])
+    return _points("cost", "A step in each fresh process", caption, sides, TimeUnit(us=1e3, name="ms"), limit)
 
 
 def samples_of(verdict: Verdict, metric: str) -> list[float]:

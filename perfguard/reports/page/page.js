@@ -1,42 +1,23 @@
-// The page of one run: shows one workload at a time, draws its figures, sorts and filters its tables.
+// The page of one run: shows one workload at a time, sorts and filters its tables, and draws its timeline.
 // Everything from a recording is set as text; nothing is loaded from elsewhere.
 "use strict";
 (() => {
   const DATA = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
   const said = document.getElementById("said");
-  const drawn = new Map();
 
   // -- theme ---------------------------------------------------------------------------------------------------------
+  // Without a choice the colours follow the system; the timeline listens for `themed`.
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const stored = (() => { try { return localStorage.getItem("perfguard-theme"); } catch { return null; } })();
-  const setTheme = (name) => { root.dataset.theme = name; redraw(); };
-  root.dataset.theme = stored || (dark.matches ? "dark" : "light");
-  let chosen = Boolean(stored);
+  let chosen = (() => { try { return localStorage.getItem("perfguard-theme"); } catch { return null; } })();
+  const setTheme = (name) => { root.dataset.theme = name; document.dispatchEvent(new Event("themed")); };
+  setTheme(chosen || (dark.matches ? "dark" : "light"));
   dark.addEventListener("change", (event) => { if (!chosen) setTheme(event.matches ? "dark" : "light"); });
   document.getElementById("theme").addEventListener("click", () => {
-    const name = root.dataset.theme === "dark" ? "light" : "dark";
-    chosen = true;
-    try { localStorage.setItem("perfguard-theme", name); } catch { /* a file may have no storage */ }
-    setTheme(name);
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    try { localStorage.setItem("perfguard-theme", chosen); } catch { /* a file may have no storage */ }
+    setTheme(chosen);
   });
-  const colour = (role) => getComputedStyle(root).getPropertyValue(`--${role}`).trim();
-  const EXTRA = ["#7f6df2", "#c2571a", "#1f8a8a", "#a23b72", "#5a7d1e", "#6b6b6b", "#3f6fb5"];
-  const ROLES = new Set(["now", "base", "worse", "better", "faint"]);
-  const PHASES = { "phase-settle": "faint", "phase-timed": "now", "phase-wait": "line", "phase-warmup": "base", "phase-active": "better" };
-
-  // Replaces the names of roles by the colours of the theme, in a copy.
-  const themed = (value, key) => {
-    if (Array.isArray(value)) return value.map((one) => themed(one, key === "color" ? key : undefined));
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, themed(one, name)]));
-    }
-    if (key === "color" && ROLES.has(value)) return colour(value);
-    if (key === "color" && value in PHASES) return colour(PHASES[value]);
-    if (key === "color" && /^line\d+$/.test(value)) return EXTRA[(Number(value.slice(4)) - 1) % EXTRA.length];
-    if (key === "colorscale" && value === "heat") return [[0, colour("cold")], [0.5, colour("card")], [1, colour("hot")]];
-    return value;
-  };
 
   // -- small builders ------------------------------------------------------------------------------------------------
   const make = (tag, attributes = {}, ...children) => {
@@ -47,55 +28,49 @@
     element.append(...children.filter((one) => one !== null && one !== undefined));
     return element;
   };
-  const plainTable = (rows) => {
-    const [head, ...rest] = rows;
-    const table = make("table");
-    table.append(make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))));
-    table.append(make("tbody", {}, ...rest.map((row) => make("tr", {}, ...row.map((text) => make("td", {}, text))))));
-    return table;
+  // A text whose lines may break behind `/`, `::` and `_`, and before `[`.
+  const broken = (text) => {
+    const parts = String(text).split(/(?<=::|[/_])|(?=\[)/);
+    return parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
   };
 
-  // -- figures -------------------------------------------------------------------------------------------------------
-  const layoutOf = (figure, width) => {
-    const grid = { gridcolor: colour("line"), zerolinecolor: colour("faint"), linecolor: colour("line"), automargin: true };
-    const own = themed(figure.layout);
-    return {
-      ...own,
-      width,
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: colour("text"), size: 12, family: getComputedStyle(document.body).fontFamily },
-      margin: { l: 8, r: 12, t: 8, b: 36, pad: 2 },
-      legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-      hoverlabel: { align: "left" },
-      xaxis: { ...grid, ...own.xaxis },
-      yaxis: { ...grid, ...own.yaxis },
-    };
+  // -- figures: drawn already; here is what the pointer shows ------------------------------------------------------------
+  const tip = make("div", { class: "tip", hidden: true, "aria-hidden": "true" });
+  document.body.append(tip);
+  const showTip = (text, event) => {
+    tip.hidden = !text;
+    if (!text) return;
+    tip.replaceChildren(...broken(text));
+    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - width - 4))}px`;
+    tip.style.top = `${event.clientY + height + 20 > innerHeight ? event.clientY - height - 8 : event.clientY + 16}px`;
   };
-  const draw = (plot) => {
-    const figure = drawn.get(plot);
-    const width = Math.max(200, plot.clientWidth);
-    return Plotly.react(plot, themed(figure.traces), layoutOf(figure, width), { displayModeBar: false, responsive: false, scrollZoom: false });
+  const nearest = (points, at) => points.reduce((best, one) => (Math.abs(one[0] - at) < Math.abs(best[0] - at) ? one : best), points[0]);
+  const withHover = (article, hover) => {
+    for (const drawing of article.querySelectorAll(".chart[data-hover]")) {
+      const points = hover[Number(drawing.dataset.hover)];
+      const area = drawing.querySelector("svg");
+      if (!points.length) continue;
+      area.addEventListener("pointermove", (event) => {
+        const box = area.getBoundingClientRect();
+        showTip(nearest(points, (event.clientX - box.left) / box.width)[1], event);
+      });
+      area.addEventListener("pointerleave", () => showTip(""));
+    }
   };
-  const redraw = () => { for (const plot of drawn.keys()) if (plot.clientWidth) draw(plot); };
-  const figureOf = (figure) => {
-    const plot = make("div", { class: "plot", role: "img", "aria-label": `${figure.title}. ${figure.caption}` });
-    plot.style.height = `${figure.layout.height}px`;
-    const table = make("details", {}, make("summary", {}, "as a table"), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${figure.title}, as a table` }, plainTable(figure.rows)));
-    const caption = make("figcaption", {}, figure.title, make("small", {}, figure.caption));
-    drawn.set(plot, figure);
-    return make("figure", { "data-kind": figure.kind }, caption, plot, table);
-  };
-  const oneOf = (figures) => {
-    if (figures.length < 2) return figures.map(figureOf);
-    const choice = make("select", {}, ...figures.map((figure, at) => make("option", { value: at }, figure.title)));
-    const place = make("div", {}, figureOf(figures[0]));
-    choice.addEventListener("change", () => {
-      for (const plot of place.querySelectorAll(".plot")) drawn.delete(plot);
-      place.replaceChildren(figureOf(figures[Number(choice.value)]));
-      place.querySelectorAll(".plot").forEach(draw);
-    });
-    return [make("label", { class: "tools" }, "What to show ", choice), place];
+  // Of several figures in one place one is shown, the first one in the beginning.
+  const withChoice = (section) => {
+    const figures = [...section.querySelectorAll("figure")];
+    if (figures.length < 2) return;
+    const choice = make("select", {}, ...figures.map((figure, at) => {
+      const caption = figure.querySelector("figcaption").cloneNode(true);
+      caption.querySelector("small").remove();
+      return make("option", { value: at }, caption.textContent);
+    }));
+    const pick = () => figures.forEach((figure, at) => { figure.hidden = at !== Number(choice.value); });
+    choice.addEventListener("change", pick);
+    pick();
+    section.querySelector(".figures").before(make("label", { class: "tools" }, "What to show ", choice));
   };
 
   // -- tables that sort and filter -----------------------------------------------------------------------------------
@@ -119,8 +94,8 @@
       column("operator", (row) => row[0], { text: true, why: (row) => row[7] }),
       compared && column("verdict", (row) => STATES.indexOf(row[1]), { show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 }),
       before && column("calls before", (row) => row[2], { less: true }),
-      column(before ? "calls now" : "calls a step", (row) => row[3]),
-      before && column("us before", (row) => row[4]),
+      column(before ? "calls now" : "calls a step", (row) => row[3], { less: before }),
+      before && column("us before", (row) => row[4], { less: "least" }),
       column(before ? "us now" : "us a step", (row) => row[5]),
       before && column("change us", (row) => (row[5] === null || row[4] === null ? null : row[5] - row[4]), { show: (row, value) => signed(value) }),
       before && column("change %", (row) => percent(row[4], row[5]), { show: (row, value) => signed(value), less: true }),
@@ -133,15 +108,17 @@
     return [
       { title: "number", value: (row) => row[0], text: true },
       compared && { title: "verdict", value: (row) => STATES.indexOf(row[1]), show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 },
-      compared && { title: "baseline", value: (row) => row[2], show: (row) => row[6] },
+      compared && { title: "baseline", value: (row) => row[2], show: (row) => row[6], less: "least" },
       { title: "now", value: (row) => row[3], show: (row) => row[7] },
       compared && { title: "change", value: (row) => row[4], show: (row) => row[8] },
       compared && { title: "allowed", value: (row) => row[5], show: (row) => row[9], less: true },
     ].filter(Boolean);
   };
 
+  // What is hidden on a narrow screen (`less`), or on a phone only (`least`).
+  const lessOf = (column) => (column.less === true ? "less" : column.less || "");
   const grid = (place, rows, columnsOf, { name, sortBy, nothing }) => {
-    if (!rows.length) { place.append(make("p", {}, nothing)); return; }
+    if (!rows.length) { place.replaceChildren(make("p", {}, nothing)); return; }
     const columns = columnsOf(rows);
     const lower = rows.map((row) => row[0].toLowerCase());
     const state = { by: sortBy, up: columns[sortBy].first === 1, text: "", only: "", pages: 1 };
@@ -159,12 +136,12 @@
         show();
         said.textContent = `sorted by ${column.title}, ${state.up ? "ascending" : "descending"}`;
       });
-      return make("th", { scope: "col", class: [column.text || column.first ? "" : "number", column.less ? "less" : ""].join(" ").trim() || null }, button);
+      return make("th", { scope: "col", class: [column.text || column.first ? "" : "number", lessOf(column)].join(" ").trim() || null }, button);
     });
     const more = make("button", { type: "button" });
     more.addEventListener("click", () => { state.pages += 5; show(); });
     const cell = (column, row) => {
-      const less = column.less ? " less" : "";
+      const less = ` ${lessOf(column)}`.trimEnd();
       if (column.bar) {
         const [base, now] = column.bar(row);
         const bar = make("span", { class: "bar", role: "img", "aria-label": `${Math.round(100 * now)} % of the longest` }, make("i"), make("i"));
@@ -176,7 +153,7 @@
       const shown = column.show ? column.show(row, value) : column.text ? value : number(value);
       if (column.text) {
         const why = column.why ? column.why(row) : "";
-        return make("th", { scope: "row" }, make("bdi", {}, shown), why ? make("small", {}, why) : null);
+        return make("th", { scope: "row" }, make("bdi", {}, ...broken(shown)), why ? make("small", {}, ...broken(why)) : null);
       }
       const classes = column.class ? column.class(row) : `number${less}`;
       return make("td", { class: classes }, shown);
@@ -213,21 +190,18 @@
     });
     only.addEventListener("change", () => { state.only = only.value; state.pages = 1; show(); said.textContent = `${count.textContent} ${name}`; });
     const table = make("table", {}, make("caption", { class: "visually-hidden" }, name), make("thead", {}, make("tr", {}, ...heads)), body);
-    place.append(tools, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, table), more);
+    place.replaceChildren(tools, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, table), more);
     show();
   };
 
   // -- one workload at a time ----------------------------------------------------------------------------------------
-  const built = new Set();
-  const build = (article, data) => {
-    for (const place of article.querySelectorAll("[data-figures]")) {
-      const kinds = place.dataset.figures.split(" ");
-      const figures = data.figures.filter((figure) => kinds.includes(figure.kind));
-      place.append(...(place.closest(".needs-figures") ? oneOf(figures) : figures.map(figureOf)));
-      if (place.classList.contains("beside")) article.classList.toggle("flat", !figures.length);
-      const section = place.closest(".needs-figures");
-      if (section) section.hidden = !figures.length;
-    }
+  // What redraws each workload that was shown.
+  const built = new Map();
+  const build = (at, article, data) => {
+    withHover(article, data.hover);
+    article.querySelectorAll(".choice").forEach(withChoice);
+    const timeline = article.querySelector(".timeline-view");
+    if (timeline) built.set(at, timelineOf(timeline, data.timeline, { make, broken, showTip, said }));
     if (!article.querySelector(".operators")) return;
     const column = data.operators.some((row) => row[1] !== "") ? 1 : 0;
     grid(article.querySelector(".operators"), data.operators, OPERATORS, {
@@ -243,8 +217,8 @@
       if (link.dataset.number === String(at)) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }
-    if (!built.has(at)) { built.add(at); build(article, DATA[at]); }
-    article.querySelectorAll(".plot").forEach(draw);
+    if (!built.has(at)) { built.set(at, () => {}); build(at, article, DATA[at]); }
+    built.get(at)();
     return true;
   };
   const follow = () => {
@@ -262,8 +236,6 @@
     const text = find.value.toLowerCase();
     for (const item of document.querySelectorAll("#workloads li")) item.hidden = !item.textContent.toLowerCase().includes(text);
   });
-  let resizing = 0;
-  window.addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redraw, 120); });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;

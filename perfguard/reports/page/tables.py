@@ -9,7 +9,7 @@ from typing import Any
 from perfguard.findings import Finding, Severity, advice, split_place
 from perfguard.judge.attribution import Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
-from perfguard.judge.quantities import change_text, quantity
+from perfguard.judge.quantities import change_text, quantity, show
 from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.verdict import Verdict
 from perfguard.measure.measurement import Value, finite, rank_of
@@ -24,6 +24,8 @@ from perfguard.screen import printable
 MOST_FINDINGS = 500
 #: Longest text of a finding next to an operator; the list of findings has all of it.
 _LONGEST = 160
+#: Rows of operators, and of numbers, for readers without scripts.
+_FIRST_ROWS = 30
 #: The worst first.
 _STATES = ("worse", "warned", "changed", "better", "not-comparable", "same", "shown", "")
 #: Numbers of what was read, in this order.
@@ -36,15 +38,19 @@ _NOT_LISTED = ("operator_share", "operator_position")
 def tables_of(verdict: Verdict) -> dict[str, Any]:
     """Return the tables of a verdict: `operators` and `metrics` for the script; for the template
 
+    - first_operators, first_metrics: their first rows as text, for readers without scripts
     - files: the findings of each file, and left_out, the number of further ones
     - environment: (name, baseline, now, whether they differ)
     - measured: (what, how)
     - step: the numbers behind the step time; ledger: (name, change, description); unattributed: why it names no cause
     """
     found = attribution_of(verdict)
+    operators, metrics = _operators(verdict), _metrics(verdict)
     return {
-        "operators": _operators(verdict),
-        "metrics": _metrics(verdict),
+        "operators": operators,
+        "metrics": metrics,
+        "first_operators": _first_operators(operators),
+        "first_metrics": _first_metrics(metrics),
         "files": _files(verdict.findings[:MOST_FINDINGS]),
         "left_out": max(0, len(verdict.findings) - MOST_FINDINGS),
         "environment": list(_environment(verdict)),
@@ -113,6 +119,28 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
         row = [printable(one.label), state, before, now, change, finite(one.allowed), *texts, _text(one.allowed, unit)]
         rows.append(row)
     return sorted(rows, key=lambda row: (_STATES.index(row[1]), row[0]))
+
+
+def _first_operators(rows: list[list[Any]]) -> dict[str, Any]:
+    """Return the first rows of the operators as text."""
+    heads = ("operator", "verdict", "calls a step", "us a step")
+    shown = [
+        (f"{name} {why}".strip(), state, _sides(calls, calls_now), _sides(us, us_now))
+        for name, state, calls, calls_now, us, us_now, _, why in rows[:_FIRST_ROWS]
+    ]
+    return {"name": "operators", "heads": heads, "rows": shown, "more": max(0, len(rows) - _FIRST_ROWS)}
+
+
+def _first_metrics(rows: list[list[Any]]) -> dict[str, Any]:
+    """Return the first rows of the other numbers as text."""
+    heads = ("number", "verdict", "baseline", "now", "change", "allowed")
+    shown = [(label, state, *texts) for label, state, _, _, _, _, *texts in rows[:_FIRST_ROWS]]
+    return {"name": "numbers", "heads": heads, "rows": shown, "more": max(0, len(rows) - _FIRST_ROWS)}
+
+
+def _sides(before: float | None, now: float | None) -> str:
+    """Return `2 → 4`, or the only side."""
+    return " → ".join(show(one) for one in (before, now) if one is not None)
 
 
 def _state(one: Comparison, findings: Mapping[str, Finding]) -> str:
