@@ -36,7 +36,7 @@ from perfguard.dialects.invariants.whole_recording import check_recording, missi
 from perfguard.engines import Engine, engine_named
 from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
-from perfguard.recording import PROFILER_DIRECTORY, Ending, Recording
+from perfguard.recording import PROFILER_DIRECTORY, RECORDING_FILE, Ending, Recording
 from perfguard.window import Phase
 
 if TYPE_CHECKING:
@@ -256,6 +256,7 @@ class _Inspection:
         findings += check_recording(recording, tuple(extracts))
         findings += _missing_ranks(extracts, expected)
         findings += _unmet_numbers(extracts, expected)
+        findings += _other_steps(recording, expected, notes)
         return Contract(
             recording=recording,
             cycles=tuple(cycles),
@@ -365,6 +366,20 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
         named = listed(extra)
         message = f"ranks={expected.ranks} is expected, but there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
+
+
+def _other_steps(recording: Recording, expected: Expectation, notes: list[str]) -> Iterator[Finding]:
+    """Yield a finding if another number of steps is expected than the recording was made for.
+
+    Its cycles are judged by the recording's own window, which knows more than a number.
+    """
+    if recording.fingerprint is None or expected.steps is None:
+        return
+    if recording.window is None:
+        notes.append(f"cannot tell whether steps={expected.steps} were profiled: the window was the script's own")
+    elif (active := recording.window.active) != expected.steps:
+        message = f"steps={expected.steps} is expected, but the window of the recording has {active}"
+        yield Finding(code=Code.A110, place=RECORDING_FILE, message=message)
 
 
 def _unmet_numbers(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:

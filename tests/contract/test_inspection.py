@@ -314,10 +314,23 @@ def test_the_steps_that_are_expected_of_a_foreign_directory_must_be_there(copy_r
     assert {cycle.requested.active for cycle in contract.cycles} == {steps}
 
 
-def test_the_steps_of_a_recording_are_its_own_whatever_is_expected(copy_recording):
-    contract = inspect(read_recording(copy_recording("torch-mlp")), expectation(["steps=7"]))
+@pytest.mark.parametrize("name", ["torch-mlp", "mindspore-graph"])
+def test_a_recording_of_other_steps_than_expected_is_judged_by_its_own_window(copy_recording, name):
+    contract = inspect(read_recording(copy_recording(name)), expectation(["steps=7"]))
     assert [cycle.requested.active for cycle in contract.cycles] == [3]
-    assert contract.findings == ()
+    (finding,) = contract.findings
+    assert (finding.code, finding.severity, finding.place) == (Code.A110, Severity.ERROR, "recording.json")
+    assert finding.message == "steps=7 is expected, but the window of the recording has 3"
+
+
+def test_the_steps_of_a_script_with_a_window_of_its_own_are_unknown(copy_recording):
+    directory = copy_recording("torch-mlp")
+    facts = json.loads((directory / "recording.json").read_text(encoding="utf-8"))
+    facts["fingerprint"]["window"] = None
+    (directory / "recording.json").write_text(json.dumps(facts), encoding="utf-8")
+    contract = inspect(read_recording(directory), expectation(["steps=7"]))
+    assert [f for f in contract.findings if f.code is Code.A110] == []
+    assert "cannot tell whether steps=7 were profiled: the window was the script's own" in contract.notes
 
 
 # -- layouts in the engine -------------------------------------------------------------------------------------------
@@ -626,7 +639,7 @@ def test_ordering_keeps_every_finding(codes):
 @pytest.mark.parametrize(
     ("name", "expect", "errors"),
     [
-        ("mindspore-graph", "graph,cpu,steps=2", []),
+        ("mindspore-graph", "graph,cpu,steps=3", []),
         ("mindspore-graph", "npu", [("A110", "npu is expected, but it was off: layout ms-2.5+cpu")]),
         (
             "mindspore-graph",
