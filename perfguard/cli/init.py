@@ -200,7 +200,7 @@ def _plan_settings(project: Project, additions: list[Addition], left: list[str])
         return
     before = path.read_bytes().decode("utf-8") if path.is_file() else ""
     backend = "" if project.names_backend or project.framework is None else f'backend = "{project.framework}"\n'
-    table = f'[tool.perfguard]\n{backend}baselines = "baselines"\n'
+    table = f'[tool.perfguard]\n{backend}baselines = "{_baselines(project)}"\n'
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     text = gap + table
     if "\r\n" in before:
@@ -215,6 +215,18 @@ def _plan_settings(project: Project, additions: list[Addition], left: list[str])
         ) from error
     assert after["tool"].pop("perfguard").keys() <= {"backend", "baselines"}
     additions.append(Addition(path=path, text=text))
+
+
+def _baselines(project: Project) -> str:
+    """Return the directory of the baselines, as the settings name it.
+
+    By default it is beside the tests: setuptools refuses a project with a second directory at its top.
+    """
+    from perfguard.settings import read_settings
+
+    if project.has_table:
+        return read_settings(project.root).baselines.as_posix()
+    return (_tests_folder(project).relative_to(project.root) / "baselines").as_posix()
 
 
 def _plan_test(project: Project, additions: list[Addition], left: list[str], todo: list[str]) -> Path:
@@ -251,19 +263,19 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
         project.framework,
         model=model,
         module=module,
-        place=_place(model, project) if model else "",
+        place=_place(model, model.layer_line, project) if model else "",
         names_backend=project.names_backend,
-        unused=f"{_place(usable[0], project)}, {usable[0].name}" if usable else "",
+        unused=f"{_place(usable[0], usable[0].line, project)}, {usable[0].name}" if usable else "",
     )
     additions.append(Addition(path=path, text=text))
     return path
 
 
-def _place(model: Model, project: Project) -> str:
+def _place(model: Model, line: int, project: Project) -> str:
     """Return where a model is, for a comment: one line, whatever characters the file's name has."""
     from perfguard.screen import printable
 
-    return printable(f"{model.file.relative_to(project.root).as_posix()}:{model.line}")
+    return printable(f"{model.file.relative_to(project.root).as_posix()}:{line}")
 
 
 def _tests_folder(project: Project) -> Path:
@@ -358,15 +370,13 @@ def _jobs(project: Project, ci: str, tests: str, prefix: str) -> Iterator[tuple[
     folder = next((place for place in _WORKFLOWS if place.is_dir()), None)
     if folder is None:
         raise StoreError(f"perfguard's workflows are missing from {_WORKFLOWS[0]}; run: {REINSTALL}")
-    from perfguard.settings import read_settings
-
     text = (folder / "perfguard.yml").read_text(encoding="utf-8")
     text = text.replace("cache-dependency-path: pyproject.toml", f"cache-dependency-path: {prefix}pyproject.toml")
     values = {
         "INSTALL": install,
         "INSTALL_HISTORY": install_command("history,html"),
         "TESTS": tests,
-        "BASELINES": f"{prefix}{read_settings(project.root).baselines.as_posix()}",
+        "BASELINES": f"{prefix}{_baselines(project)}",
     }
     target = top / ".github" / "workflows"
     yield target / "perfguard.yml", text, values

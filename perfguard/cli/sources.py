@@ -50,8 +50,9 @@ class Model:
     shape: str = ""
     #: The number of different values of its integers; None for floating-point values.
     values: int | None = None
-    #: The layer that tells the shape, as `Linear(64, ...)`.
+    #: The layer that tells the shape, as `Linear(64, ...)`, and its line.
     layer: str = ""
+    layer_line: int = 0
     is_function: bool = False
     layers: int = 0
     #: Whether another class or factory of the project makes one, as a part of its own.
@@ -304,7 +305,11 @@ def _with_batch(model: Model, module: _Module, node: ast.FunctionDef) -> Model:
             return model
         values = size if kind == "Embedding" else None
         return replace(
-            model, shape=shape.format(batch=_BATCH, size=size), values=values, layer=f"nn.{kind}({size}, ...)"
+            model,
+            shape=shape.format(batch=_BATCH, size=size),
+            values=values,
+            layer=f"nn.{kind}({size}, ...)",
+            layer_line=call.lineno,
         )
     return model
 

@@ -317,7 +317,7 @@ def test_the_framework_is_the_one_that_the_project_uses(tmp_path):
 
 def test_pyproject_keeps_every_byte_and_gets_a_table(tmp_path):
     texts = {
-        "": '[tool.perfguard]\nbackend = "torch"\nbaselines = "baselines"\n',
+        "": '[tool.perfguard]\nbackend = "torch"\nbaselines = "tests/baselines"\n',
         "# mine\n[tool.ruff]  # why\nline-length = 100": "\n\n[tool.perfguard]\n",
         "[tool.ruff]\r\nline-length = 100\r\n": '\r\n[tool.perfguard]\r\nbackend = "torch"\r\n',
         "[tool.ruff]\nline-length = 100\n[[tool.x]]\na = 1\n": "\n[tool.perfguard]\n",
@@ -392,7 +392,7 @@ def test_a_package_in_a_larger_repository(tmp_path):
     assert tomllib.loads((top / "packages/a/pyproject.toml").read_text())["tool"]["perfguard"]["backend"] == "torch"
     workflow = yaml.safe_load((top / ".github/workflows/perfguard.yml").read_text())
     assert workflow["env"]["TESTS"] == "packages/a/tests/test_perfguard.py"
-    assert workflow["env"]["BASELINES"] == "packages/a/baselines"
+    assert workflow["env"]["BASELINES"] == "packages/a/tests/baselines"
     assert workflow["env"]["INSTALL"].startswith(
         "pip install -r packages/a/requirements.txt 'perfguard-ml[html]' torch"
     )
@@ -522,7 +522,7 @@ def test_the_first_test_is_green_and_a_wider_layer_is_red(tmp_path, framework, m
     pytest_ = [PYTEST, "-q", "-p", "no:cacheprovider"]
     stored = run_program(*pytest_, "--perfguard-update", cwd=tmp_path)
     assert stored.returncode == 0, stored.stdout + stored.stderr
-    assert len(list((tmp_path / "baselines").glob("*.json"))) == 1
+    assert len(list((tmp_path / "tests" / "baselines").glob("*.json"))) == 1
     green = run_program(*pytest_, "--perfguard", cwd=tmp_path)
     assert green.returncode == 0, green.stdout + green.stderr
     write(tmp_path, {"model.py": model.replace("2 * width", "8 * width")})
