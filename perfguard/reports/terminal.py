@@ -363,7 +363,11 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
     if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
         yield report.error_rate
     if not report.verdicts:
-        why = "the run stopped before its perfguard tests" if report.not_run else "no test of this run uses perfguard"
+        why = (
+            "its perfguard tests were skipped or failed earlier"
+            if report.not_run
+            else "no collected test uses perfguard"
+        )
         yield f"nothing was measured, so nothing was gated: {why}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"

@@ -664,7 +664,7 @@ def test_a_run_without_verdicts_still_names_unused_baselines():
     assert summary(RunReport(verdicts=(), unused=("a",))).splitlines() == [
         "B104 a baseline whose test no longer exists: a",
         "remove with: perfguard baseline prune a",
-        "nothing was measured, so nothing was gated: no test of this run uses perfguard",
+        "nothing was measured, so nothing was gated: no collected test uses perfguard",
     ]
 
 
@@ -699,7 +699,7 @@ GREEN_ONE = verdict(comparisons=(compared(State.SAME),), workload="a")
                 "0 compared: 0 worse, 0 better, 0 changed; 0 not comparable",
             ],
         ),
-        ((), ["nothing was measured, so nothing was gated: no test of this run uses perfguard"]),
+        ((), ["nothing was measured, so nothing was gated: no collected test uses perfguard"]),
     ],
 )
 def test_quiet_is_a_line_a_workload_that_is_not_green_and_the_count(verdicts, lines):
