@@ -180,7 +180,7 @@ def test_a_gate_that_measured_nothing_is_red(replays):
     assert run.status == 1
     assert run.counts == {"passed": 1}
     assert run.out.splitlines()[-1] == "perfguard: the run fails: nothing was measured, so nothing was gated"
-    assert "nothing was measured, so nothing was gated: no test" in run.out
+    assert "nothing was measured, so nothing was gated: no collected test" in run.out
 
 
 def test_collecting_only_measures_and_writes_nothing(replays):
