@@ -34,9 +34,9 @@ def require_rootdir(config: pytest.Config) -> None:
     """
     from _pytest.config.findpaths import determine_setup
 
-    if hasattr(config, "workerinput"):
-        return  # the controller has checked, and names the rootdir
     option = config.option
+    if hasattr(config, "workerinput") or not hasattr(option, "file_or_dir"):
+        return  # the controller has checked, and names the rootdir; `pytest --help` runs no test
     how = {
         "inifile": option.inifilename,
         "override_ini": option.override_ini,
