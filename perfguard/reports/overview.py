@@ -262,7 +262,7 @@ def _refreshed(verdict: Verdict) -> str:
 
 def _green(verdict: Verdict) -> str:
     if not verdict.comparisons:
-        return "The recording is complete and correct; it was not compared."
+        return "The recording is complete and valid; nothing was compared."
     if verdict.outcome is Outcome.CHANGED:
         found = next(one for one in verdict.findings if one.code is Code.R107)
         message = cause_by_shapes(verdict) or found.message[:1].upper() + found.message[1:]

@@ -124,6 +124,18 @@ def test_without_its_packages_one_sentence_says_what_to_install():
     ), done.stderr
 
 
+def test_what_was_recorded_and_not_compared_is_not_green():
+    alone = page_html(show.run_of(show.measured("tests/test_net.py::test_recorded")))
+    assert '<section class="verdict PASSED uncompared">' in alone
+    assert '<span class="badge PASSED uncompared">1 PASSED</span>' in alone
+    assert "The recording is complete and valid; nothing was compared." in alone
+    assert "judged:" not in alone
+    compared = page_html(show.run_of(show.measured("tests/test_net.py::test_recorded"), show.passing()))
+    assert '<span class="badge PASSED">2 PASSED</span>' in compared
+    assert compared.count('<section class="verdict PASSED uncompared">') == 1
+    assert re.search(r'<p class="coverage">\d+ numbers judged: \d+ as before', compared)
+
+
 # -- figures ---------------------------------------------------------------------------------------------------------
 
 #: What a path of a shape is made of: numbers in the square, or a little beyond it.

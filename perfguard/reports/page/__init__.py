@@ -14,6 +14,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from perfguard.judge.verdict import Outcome
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, by_outcome, require_page
 from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figure import hover_of, own_file
@@ -62,7 +63,11 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
     text: str = environment.get_template("page.html").render(
         report=report,
         version=report.written_by or __version__,
-        outcomes=[(one.value, report.outcomes[one.value]) for one in OUTCOME_ORDER if one.value in report.outcomes],
+        outcomes=[
+            (one.value, report.outcomes[one.value], all(_is_uncompared(v) for v in verdicts if v.outcome is one))
+            for one in OUTCOME_ORDER
+            if one.value in report.outcomes
+        ],
         coverage=_coverage(report.coverage),
         workloads=workloads,
         traces=traces,
@@ -84,6 +89,7 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
     return {
         "number": number,
         "verdict": verdict,
+        "uncompared": _is_uncompared(verdict),
         "overview": overview(verdict, report.provenance),
         "tables": tables,
         "history": list(history_lines(verdict, trends)),
@@ -100,14 +106,22 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
     }
 
 
+def _is_uncompared(verdict: Verdict) -> bool:
+    """Whether a verdict passed although none of its numbers was judged, which is no reason for green."""
+    return verdict.outcome is Outcome.PASSED and verdict.refresh is None and not verdict.coverage.compared
+
+
 def _coverage(found: Coverage) -> str:
-    """Return one sentence on how many numbers were judged."""
+    """Return one sentence on how many numbers were judged; empty if there were none to judge."""
     counts = {"worse": found.worse, "better": found.better, "changed": found.changed}
     same = found.compared - sum(counts.values())
     judged = ", ".join([*(f"{count} {name}" for name, count in counts.items() if count), f"{same} as before"])
     others = {"not comparable": found.not_comparable, "shown only": found.shown_only}
+    if not found.compared:
+        rest = ", ".join(f"{count} {name}" for name, count in others.items() if count)
+        return rest and f"no number judged: {rest}"
     more = "".join(f"; {count} more {name}" for name, count in others.items() if count)
-    return f"{found.compared} numbers judged: {judged}{more}"
+    return f"{found.compared} number{'' if found.compared == 1 else 's'} judged: {judged}{more}"
 
 
 def _json(value: object) -> str:
