@@ -452,14 +452,37 @@ def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
     assert us == pytest.approx(us_now / 4)
     assert allowed == pytest.approx(us * 1.5)
     assert why.startswith("operator_calls 0 → 2 calls/step")
-    assert rows["aten::relu"][1] == "same"
+    # Its calls are the same; its time is four times that of the baseline, and shown only.
+    assert rows["aten::relu"][1] == "not judged"
+    assert rows["aten::relu"][4] == pytest.approx(rows["aten::relu"][5] / 4)
     assert rows["aten::relu"][6] is None
+
+
+def test_an_operator_is_the_same_only_if_all_that_is_shown_of_it_was_judged():
+    calls = Comparison(metric="operator_calls", subject="a", state=State.SAME, judged=True, reference=1, current=1)
+    time = replace(calls, metric="operator_time", reference=10.0, current=40.0)
+    not_judged, elsewhere = replace(time, judged=False), replace(time, judged=False, state=State.NOT_COMPARABLE)
+    more = replace(calls, state=State.WORSE, current=2)
+    table = [
+        ((calls, time), "same"),
+        ((calls,), "same"),
+        ((calls, not_judged), "not judged"),
+        ((calls, elsewhere), "not judged"),
+        ((not_judged,), "not judged"),
+        ((more, not_judged), "worse"),
+        ((calls, replace(time, state=State.WORSE)), "worse"),
+    ]
+    found = [
+        tables_of(Verdict(workload="a", outcome=Outcome.PASSED, findings=(), comparisons=pair))["operators"][0][1]
+        for pair, _ in table
+    ]
+    assert found == [state for _, state in table]
 
 
 def test_the_worst_of_the_other_numbers_come_first():
     states = [row[1] for row in tables_of(show.failing())["metrics"]]
     assert states[0] == "worse"
-    order = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "shown")
+    order = ("worse", "new", "gone", "warned", "better", "not-comparable", "same", "not judged")
     assert states == sorted(states, key=order.index)
 
 

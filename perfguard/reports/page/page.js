@@ -75,8 +75,8 @@
 
   // -- tables that sort and filter -----------------------------------------------------------------------------------
   const PAGE = 100;
-  const STATES = ["worse", "warned", "changed", "better", "not-comparable", "same", "shown", ""];
-  const SYMBOL = { worse: "▲ ", warned: "△ ", better: "▼ ", changed: "≠ ", same: "= ", shown: "", "not-comparable": "? ", "": "" };
+  const STATES = ["worse", "warned", "changed", "better", "not-comparable", "same", "not judged", ""];
+  const SYMBOL = { worse: "▲ ", warned: "△ ", better: "▼ ", changed: "≠ ", same: "= ", "not judged": "", "not-comparable": "? ", "": "" };
   const number = (value) => {
     if (value === null || value === undefined) return "";
     const size = Math.abs(value);
@@ -92,7 +92,7 @@
     const column = (title, value, more = {}) => ({ title, value, ...more });
     return [
       column("operator", (row) => row[0], { text: true, why: (row) => row[7] }),
-      compared && column("verdict", (row) => STATES.indexOf(row[1]), { show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 }),
+      compared && column("verdict", (row) => STATES.indexOf(row[1]), { show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1].replace(" ", "-")}`, first: 1 }),
       before && column("calls before", (row) => row[2], { less: true }),
       column(before ? "calls now" : "calls a step", (row) => row[3], { less: before }),
       before && column("us before", (row) => row[4], { less: "least" }),
@@ -107,7 +107,7 @@
     const compared = rows.some((row) => row[1] !== "");
     return [
       { title: "number", value: (row) => row[0], text: true },
-      compared && { title: "verdict", value: (row) => STATES.indexOf(row[1]), show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1]}`, first: 1 },
+      compared && { title: "verdict", value: (row) => STATES.indexOf(row[1]), show: (row) => `${SYMBOL[row[1]]}${row[1]}`, class: (row) => `state ${row[1].replace(" ", "-")}`, first: 1 },
       compared && { title: "baseline", value: (row) => row[2], show: (row) => row[6], less: "least" },
       { title: "now", value: (row) => row[3], show: (row) => row[7] },
       compared && { title: "change", value: (row) => row[4], show: (row) => row[8] },

@@ -26,8 +26,10 @@ MOST_FINDINGS = 500
 _LONGEST = 160
 #: Rows of operators, and of numbers, for readers without scripts.
 _FIRST_ROWS = 30
+#: What a number is that is only shown.
+_NOT_JUDGED = "not judged"
 #: The worst first.
-_STATES = ("worse", "warned", "changed", "better", "not-comparable", "same", "shown", "")
+_STATES = ("worse", "warned", "changed", "better", "not-comparable", "same", _NOT_JUDGED, "")
 #: Numbers of what was read, in this order.
 _READ = ("ranks", "cycles", "files", "rows")
 #: Metrics in the table of operators, and metrics that are in no table.
@@ -91,12 +93,15 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for name, metrics in by_name.items():
         calls, time = metrics.get("operator_calls"), metrics.get("operator_time")
-        states = [_state(one, findings) for one in metrics.values() if one.judged] or ["shown"]
+        states = [_state(one, findings) for one in metrics.values() if one.judged] or [_NOT_JUDGED]
         sides = ((one.reference, one.current) if one else (None, None) for one in (calls, time))
         numbers = [finite(side) for pair in sides for side in pair]
         allowed = finite(time.allowed) if time is not None and time.judged else None
         why = "; ".join(_why(findings[one.label], name) for one in metrics.values() if one.label in findings)
         state = min(states, key=_STATES.index) if verdict.comparisons else ""
+        if state == State.SAME.value and time is not None and not time.judged:
+            # The calls are the same, and the time beside it may not be.
+            state = _NOT_JUDGED
         rows.append([printable(name), state, *numbers, allowed, why])
     return sorted(rows, key=lambda row: (-(row[5] or row[4] or 0), row[0]))
 
@@ -146,7 +151,7 @@ def _sides(before: float | None, now: float | None) -> str:
 def _state(one: Comparison, findings: Mapping[str, Finding]) -> str:
     """Return the state of a number; "warned" if it is worse within a wide limit."""
     if not one.judged:
-        return "not-comparable" if one.state is State.NOT_COMPARABLE else "shown"
+        return "not-comparable" if one.state is State.NOT_COMPARABLE else _NOT_JUDGED
     if one.state is State.SAME and one.label in findings and findings[one.label].severity is Severity.WARNING:
         return "warned"
     return one.state.value
