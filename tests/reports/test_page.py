@@ -193,11 +193,15 @@ def test_the_waterfall_adds_up_from_the_baseline_to_now():
     assert (first.label, last.label, first.start, last.start) == ("baseline", "now", 0, 0)
     assert first.end / last.end == pytest.approx(verdict.ledger.base_ns / verdict.ledger.current_ns)
     assert max(first.end, last.end) * figure_high(figure) * 1e3 == pytest.approx(longest_ns, rel=5e-3)
-    # Every part begins where the one before it ended; the rest is a number, because it is no work of an operator.
+    # Every part begins where the one before it ended, and all parts together reach the step now but for the corrections,
+    # which are a number: the bar of all other parts among them.
     assert [part.start for part in parts] == pytest.approx([first.end, *(part.end for part in parts[:-1])])
     rows = [row[0] for row in figure.rows[1:]]
-    assert rows == [*(bar.label for bar in figure.drawing.bars[:-1]), "all other parts", "now"]
-    assert "corrections included: +" in figure.drawing.note
+    assert rows == [*(bar.label for bar in figure.drawing.bars[:-1]), "corrections, and what no part explains", "now"]
+    assert (parts[-1].label, parts[-1].text) == ("38 other parts", "+87.2 us")
+    undrawn_ns = sum(e.change_ns for e in verdict.ledger.entries if e.cause in (Cause.PROFILER, Cause.RESIDUAL))
+    assert parts[-1].end == pytest.approx(last.end - undrawn_ns / 1e3 / figure_high(figure), rel=5e-3)
+    assert figure.drawing.note == "Corrections, and what no part explains: +0.707 us."
     assert {part.role for part in parts} == {"worse"}
 
 

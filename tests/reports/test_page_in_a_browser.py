@@ -311,7 +311,7 @@ def test_every_figure_is_drawn_and_has_its_numbers_as_a_table(opened):
         assert len(figure.query_selector_all("tbody tr")) > 0
     bars = shown.page.locator("figure[data-kind=waterfall] .drawing .track i")
     rows = shown.page.locator("figure[data-kind=waterfall] tbody tr")
-    # All other parts are a row, and no bar.
+    # Corrections are a row, and no bar.
     assert bars.count() == rows.count() - 1
 
 

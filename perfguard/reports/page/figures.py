@@ -7,14 +7,15 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from perfguard.judge.attribution import Attribution, attribution_of
-from perfguard.judge.ledger import Ledger
+from perfguard.judge.attribution import WITHOUT_OPERATOR, Attribution, attribution_of
+from perfguard.judge.ledger import Cause, Ledger
 from perfguard.judge.quantities import quantity, size_bytes
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import finite, number, rank_of
 from perfguard.recording import Step
+from perfguard.reports.names import counted
 from perfguard.reports.page.distributions import cost, distribution
 from perfguard.reports.page.figure import (
     LARGEST,
@@ -41,6 +42,10 @@ from perfguard.reports.page.figure import (
 from perfguard.reports.trend import moment_text, series_name, trend_lines
 from perfguard.window import Phase
 
+#: Parts of a ledger in which no time passed, and their name; the two directions of a part.
+_CORRECTIONS = frozenset({Cause.OVERLAP, Cause.PROFILER, Cause.RESIDUAL})
+_UNDRAWN = "corrections, and what no part explains"
+_PACES = (("worse", "slower"), ("better", "faster"))
 #: The largest number of parts of a ledger, and of subjects of ranks, that are drawn.
 _PARTS = 7
 _SUBJECTS = 40
@@ -83,28 +88,30 @@ def figures_of(verdict: Verdict) -> list[Figure]:
 
 
 def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure | None:
-    """Draw the baseline's step, the change by each operator that explains the time, and the step now.
+    """Draw the baseline's step, the change by each operator that explains the time, that by all other parts, and the step now.
 
-    All other parts, corrections and the residual among them, are a number below the bars: they are no work of the model.
+    Corrections and the residual are a number below the bars: no time passed in them.
     """
     if not (ledger.base_ns or ledger.current_ns):
         return None
     parts = [(one.subject or "communication", one.change_ns / 1e3) for one in found[:_PARTS]]
+    if (others := _other_parts(ledger, found[:_PARTS])) is not None:
+        parts.append(others)
     rest_us = ledger.change_ns / 1e3 - sum(change_us for _, change_us in parts)
     base_us, now_us = ledger.base_ns / 1e3, ledger.current_ns / 1e3
     levels = list(itertools.accumulate((change_us for _, change_us in parts), initial=base_us))
     axis = _around([*levels, now_us])
     unit = TimeUnit.of([base_us, now_us])
-    role = "worse" if ledger.change_ns > 0 else "better"
     ends = zip(parts, itertools.pairwise(levels), strict=True)
     bars = [
         Bar(label="baseline", text=unit.text(base_us), role="base", start=0.0, end=axis.at(base_us)),
         *(
-            Bar(label=label, text=unit.signed(change), role=role, start=axis.at(begin), end=axis.at(end))
+            Bar(label=label, text=unit.signed(change), role=_role(change), start=axis.at(begin), end=axis.at(end))
             for (label, change), (begin, end) in ends
         ),
         Bar(label="now", text=unit.text(now_us), role="now", start=0.0, end=axis.at(now_us)),
     ]
+    roles = {bar.role for bar in bars}
     is_other_machine = any(finding.code.name == "B103" for finding in verdict.findings)
     other = "; the baseline is of another machine, so times are shown and not judged" if is_other_machine else ""
     cut_off = f" Bars begin at {unit.text(axis.low)}." if axis.low else ""
@@ -117,13 +124,31 @@ def _waterfall(ledger: Ledger, found: Attribution, verdict: Verdict) -> Figure |
                 ("part", "change of a step"),
                 ("baseline", unit.text(base_us)),
                 *((label, unit.signed(change_us)) for label, change_us in parts),
-                ("all other parts", unit.signed(rest_us)),
+                (_UNDRAWN, unit.signed(rest_us)),
                 ("now", unit.text(now_us)),
             ]
         ),
-        drawing=Bars(bars=tuple(bars), note=f"All other parts, corrections included: {unit.signed(rest_us)}.{cut_off}"),
-        legend=(("base", "baseline"), (role, "slower" if role == "worse" else "faster"), ("now", "now")),
+        drawing=Bars(bars=tuple(bars), note=f"{_UNDRAWN[0].upper()}{_UNDRAWN[1:]}: {unit.signed(rest_us)}.{cut_off}"),
+        legend=(("base", "baseline"), *((role, name) for role, name in _PACES if role in roles), ("now", "now")),
     )
+
+
+def _role(change_us: float) -> str:
+    return "worse" if change_us > 0 else "better"
+
+
+def _other_parts(ledger: Ledger, drawn: Attribution) -> tuple[str, float] | None:
+    """Return the number of the parts that have no bar of their own, and their change in us; None without any."""
+    own = {one.subject for one in drawn}
+    others = [
+        entry
+        for entry in ledger.entries
+        if entry.cause not in _CORRECTIONS and (entry.cause in WITHOUT_OPERATOR or entry.subject not in own)
+    ]
+    if not others:
+        return None
+    count = len({entry.subject or entry.cause for entry in others})
+    return counted(count, "other part"), sum(entry.change_ns for entry in others) / 1e3
 
 
 def _around(levels: Sequence[float]) -> Axis:

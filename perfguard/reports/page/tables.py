@@ -16,7 +16,7 @@ from perfguard.measure.measurement import Value, finite, rank_of
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Environment
 from perfguard.reports.ledger import ledger_rows, unattributed_text
-from perfguard.reports.names import cut
+from perfguard.reports.names import counted, cut
 from perfguard.reports.step_time import step_details
 from perfguard.screen import printable
 
@@ -207,15 +207,11 @@ def _flat(environment: Environment | None) -> dict[str, str]:
     return {printable(str(key)): printable(str(value)) for key, value in found.items()}
 
 
-def _counted(count: int, noun: str, plural: str = "s") -> str:
-    return f"{count} {noun}{'' if count == 1 else plural}"
-
-
 def _measured(verdict: Verdict) -> Iterable[tuple[str, str]]:
     """Yield how it was measured."""
     if (found := verdict.fingerprint) is not None:
         yield "backend", f"{found.backend} on {found.device}, {found.mode} mode"
-        yield "size", f"{_counted(found.world_size, 'rank')}, {_counted(found.threads, 'thread')} of the framework"
+        yield "size", f"{counted(found.world_size, 'rank')}, {counted(found.threads, 'thread')} of the framework"
         steps, window = "the whole run, or that of the script's own profiler", found.window
         if window is not None:
             steps = f"{window.skip_first} steps to settle, {window.wait} wait, {window.warmup} warm-up, "
@@ -236,7 +232,7 @@ def _measured(verdict: Verdict) -> Iterable[tuple[str, str]]:
     if verdict.lost_runs:
         yield "lost", "; ".join(f"process {one.number} {one.reason}" for one in verdict.lost_runs)
     if (base := verdict.compared_with) is not None:
-        yield "baseline", f"{_counted(base.runs, 'process', 'es')}, of commit {base.commit or 'unknown'}"
+        yield "baseline", f"{counted(base.runs, 'process', 'es')}, of commit {base.commit or 'unknown'}"
     yield from (("tolerance", f"{rule.pattern}: {_limit(rule.tolerance)}") for rule in verdict.rules)
     if verdict.ignore:
         yield "ignored", ", ".join(verdict.ignore)
