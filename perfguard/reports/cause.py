@@ -18,6 +18,7 @@ from perfguard.judge.quantities import quantity
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure.measurement import number
+from perfguard.reports.ledger import is_newly_called
 from perfguard.reports.names import cut
 from perfguard.screen import printable
 
@@ -53,6 +54,8 @@ def cause_of_the_step(verdict: Verdict) -> str:
         return f"Communication takes {'longer' if slower else 'less time'}"
     if first.cause is Cause.NEW:
         return f"{name} is new{_often(first.current_calls)}"
+    if is_newly_called(first):
+        return f"{name} is newly called{_often(first.current_calls)}"
     if first.cause is Cause.VANISHED:
         return f"{name} no longer runs"
     if first.cause is Cause.RENAMED:

@@ -106,6 +106,8 @@ def _part(entry: Entry) -> str:
         sign = -1 if entry.cause in (Cause.OVERLAP, Cause.PROFILER) else 1
         before, now = (_us(_tenths(sign * ns)) for ns in (entry.base_ns, entry.current_ns))
         return _OF_THE_STEP[entry.cause] + ("" if entry.cause is Cause.RANK else f" ({before} → {now} us)")
+    if is_newly_called(entry):
+        return f"{name}: newly called{_each(entry.current_calls, entry.current_ns)}"
     if entry.cause is Cause.NEW:
         return f"{name}: new{_each(entry.current_calls, entry.current_ns)}"
     if entry.cause is Cause.VANISHED:
@@ -122,6 +124,11 @@ def _part(entry: Entry) -> str:
     return (
         f"{name}: {'slower' if entry.change_ns > 0 else 'faster'}{' per call' if entry.current_calls else ''} ({price})"
     )
+
+
+def is_newly_called(entry: Entry) -> bool:
+    """Whether an operator of the baseline had no calls there, and has some now."""
+    return bool(entry.cause is Cause.PER_CALL and entry.base_calls == 0 and entry.current_calls)
 
 
 def _price(entry: Entry) -> str:

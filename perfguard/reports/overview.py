@@ -25,7 +25,7 @@ from perfguard.measure.measurement import number
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
-from perfguard.reports.ledger import unattributed_text
+from perfguard.reports.ledger import is_newly_called, unattributed_text
 from perfguard.reports.names import cut
 from perfguard.screen import printable
 from perfguard.workload import workload_of
@@ -356,7 +356,9 @@ def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) 
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
     calls = _calls_of(verdict, first.subject) if first.cause in (Cause.CALLS, Cause.SHAPES) else ""
-    why = _CAUSES[first.cause] + (_shapes(verdict, first) if shapes else "")
+    why = ("newly called" if is_newly_called(first) else _CAUSES[first.cause]) + (
+        _shapes(verdict, first) if shapes else ""
+    )
     if calls:
         why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
     then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])

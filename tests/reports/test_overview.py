@@ -119,6 +119,10 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
             [part(Cause.SHAPES, 900_000, "aten::mm"), part(Cause.RESIDUAL, 100_000)],
             "The largest part is aten::mm (its shapes changed): +0.900 ms, 90 % of the change in time.",
         ),
+        (
+            [replace(part(Cause.PER_CALL, 900_000, "aten::mm"), base_calls=0, current_calls=2)],
+            "The largest part is aten::mm (newly called): +0.900 ms, 100 % of the change in time.",
+        ),
         # All that an operator adds is one part, and what is negligible beside it is not told.
         (
             [
@@ -144,7 +148,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
             "Which operator took the time is not known: the profiled step changed by +0.100 ms, the timed one by +1.00 ms.",
         ),
     ],
-    ids=["an operator", "all parts of an operator", "the profiler", "gaps", "another change"],
+    ids=["an operator", "newly called", "all parts of an operator", "the profiler", "gaps", "another change"],
 )
 def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entries, expected):
     assert overview(slower(*entries), NOBODY).where == expected
@@ -303,6 +307,11 @@ def shaped(before: dict[str, int], now: dict[str, int], operator: str = "aten::m
             [replace(part(Cause.NEW, 900_000, "aten::_softmax"), current_calls=1)],
             None,
             f"The softmax aten::_softmax is new and runs once a step: {SIDES}.",
+        ),
+        (
+            [replace(part(Cause.PER_CALL, 900_000, "aten::add"), base_ns=9, base_calls=0, current_calls=2)],
+            None,
+            f"The operator aten::add is newly called and runs 2 times a step: {SIDES}.",
         ),
         (
             [replace(part(Cause.PER_CALL, 1_800_000, "aten::sort"), base_ns=900_000, base_calls=3, current_calls=3)],

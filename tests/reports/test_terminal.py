@@ -299,6 +299,11 @@ def of_operator(cause: Cause, base: int, current: int, **facts: object) -> Entry
     [
         (of_operator(Cause.NEW, 0, 50_000, base_calls=0, current_calls=2), "Mul: new (2 calls, 25 us each)"),
         (of_operator(Cause.NEW, 0, 50_000, base_calls=0), "Mul: new"),
+        # The baseline has its time and no calls of it.
+        (
+            of_operator(Cause.PER_CALL, 10_000, 50_000, base_calls=0, current_calls=2),
+            "Mul: newly called (2 calls, 25 us each)",
+        ),
         (of_operator(Cause.VANISHED, 50_000, 0, base_calls=1, current_calls=0), "Mul: vanished (1 call, 50 us each)"),
         (
             of_operator(Cause.CALLS, 40_000, 50_000, base_calls=4, current_calls=5),
