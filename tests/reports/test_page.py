@@ -244,6 +244,23 @@ def test_the_memory_of_the_figure_is_that_of_the_trace():
 
 
 @pytest.mark.parametrize(
+    "steps, parts, numbers",
+    [(1, 4, "1"), (3, 100, "1 2 3"), (6, 2, "1 2 3 4 5 6"), (7, 2, "1 3 5 7"), (50, 100, "1 10 19 28 37 46")],
+)
+def test_the_number_of_a_profiled_step_is_in_the_middle_of_its_span_and_no_other_is_there(steps, parts, numbers):
+    track = MemoryTrack(rank=0, device="cpu", parts=parts, curve_bytes=tuple(range(1, steps * parts + 1)))
+    (figure,) = figures_of(Verdict(workload="a", outcome=Outcome.PASSED, findings=(), memory=(track,)))
+    ticks = figure.drawing.x.ticks
+    assert [text for _, text in ticks] == numbers.split()
+    assert [at for at, _ in ticks] == pytest.approx([(int(text) - 0.5) / steps for _, text in ticks], abs=1e-4)
+    named = [int(text.split(":")[0].removeprefix("step ")) for _, text in figure.drawing.hover]
+    assert (min(named), max(named)) == (1, steps)
+    # The curve ends where the last step ends.
+    line = next(one.path for one in figure.drawing.shapes if one.style == "line")
+    assert max(float(one) for one in re.findall(r"H([\d.]+)", line)) == 1000
+
+
+@pytest.mark.parametrize(
     "times_us, texts",
     [
         ([25_200.0, 40_200.0], ["25.2 ms", "40.2 ms"]),

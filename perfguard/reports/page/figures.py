@@ -6,6 +6,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from perfguard.judge.attribution import WITHOUT_OPERATOR, Attribution, attribution_of
 from perfguard.judge.ledger import Cause, Ledger
@@ -53,6 +54,8 @@ _SUBJECTS = 40
 _RUNS, _MARKS = 200, 100
 #: With more changes than this, those within the tolerance are not marked.
 _MOST_LEVELS = 10
+#: Most labels of the profiled steps.
+_STEP_LABELS = 6
 #: Units of the axis of memory.
 _SCALES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes"))
 #: From this many times the usual step on, steps are drawn on a logarithmic axis.
@@ -177,7 +180,7 @@ def _memory(verdict: Verdict) -> Figure | None:
         rows.append((_device(track, several), size_bytes(track.peak_bytes), "" if peak is None else size_bytes(peak)))
     caption = "; ".join(f"{row[0]}: peak {row[1]}{row[2] and f', {row[2]} in the baseline'}" for row in rows[1:4])
     curves = [_highest(track) for track in tracks]
-    x = number_axis(1, max([2, *(xs[-1] for xs, _ in curves)]), title="profiled step", least_step=1)
+    x = _profiled_steps(max(1, math.ceil(max(xs[-1] for xs, _ in curves) - 1)))
     y = number_axis(0, most_bytes / scale * 1.05 or 1, title=unit)
     shapes, legend = [], []
     for place, (track, (xs, ys)) in enumerate(zip(tracks, curves, strict=True)):
@@ -192,8 +195,8 @@ def _memory(verdict: Verdict) -> Figure | None:
         legend.append(("base dash", "peak of the baseline"))
     first = curves[0]
     hover = [
-        (round(x.at(at), 4), f"step {at:.2f}: {plain_number(value / scale)} {unit}")
-        for at, value in zip(*first, strict=True)
+        (round(x.at(at), 4), f"step {int(at)}: {plain_number(value / scale)} {unit}")
+        for at, value in list(zip(*first, strict=True))[:-1]
     ]
     return Figure(
         kind="memory",
@@ -205,12 +208,21 @@ def _memory(verdict: Verdict) -> Figure | None:
     )
 
 
+def _profiled_steps(count: int) -> Axis:
+    """Return an axis on which each step has a span of its own, from its number to the next; its number is in the middle."""
+    axis = Axis(low=1, high=count + 1, ticks=(), title="profiled step")
+    each = math.ceil(count / _STEP_LABELS)
+    ticks = tuple((round(axis.at(step + 0.5), 4), str(step)) for step in range(1, count + 1, each))
+    return replace(axis, ticks=ticks)
+
+
 def _highest(track: MemoryTrack) -> tuple[list[float], list[int]]:
     """Return steps and bytes; of a long window the highest point of each stretch. The last level is held to the end."""
     stretch = math.ceil(len(track.curve_bytes) / STEPS) or 1
     highest = [max(track.curve_bytes[at : at + stretch]) for at in range(0, len(track.curve_bytes), stretch)]
     each = stretch / (track.parts or 1)
-    return [1 + each * at for at in range(len(highest) + 1)], [*highest, highest[-1]]
+    end = 1 + len(track.curve_bytes) / (track.parts or 1)
+    return [min(1 + each * at, end) for at in range(len(highest) + 1)], [*highest, highest[-1]]
 
 
 def _device(track: MemoryTrack, several: bool) -> str:
