@@ -447,6 +447,10 @@ def test_both_sides_of_a_comparison_have_a_timeline_and_a_stored_baseline_has_no
     page = page_html(show.run_of(show.failing()))
     assert "A stored baseline has numbers and no timeline" in page
     assert "A stored baseline has numbers and no timeline" not in page_html(show.run_of(show.both_sides()))
+    # Without a baseline there is none to speak of.
+    alone = page_html(show.run_of(show.measured("a")))
+    assert '<section class="step-timeline">' in alone
+    assert "A stored baseline has numbers and no timeline" not in alone
     assert '<section class="step-timeline">' not in page_html(show.run_of())
 
 

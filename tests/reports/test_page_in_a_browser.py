@@ -202,6 +202,55 @@ def test_the_timeline_has_a_lane_for_each_thread_of_both_sides_and_zooms_and_fin
     shown.count("html[data-theme=dark]", 1)
 
 
+#: What WCAG 2 calls contrast, of a bar's edge on the page and of its text on its fill, by every hue that a bar may have.
+CONTRASTS = """() => {
+  const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const light = (colour) => {
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = [...probe.getImageData(0, 0, 1, 1).data].map((one) => one / 255)
+      .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrast = (one, other) => {
+    const [dark, bright] = [light(one), light(other)].sort((a, b) => a - b);
+    return (bright + 0.05) / (dark + 0.05);
+  };
+  const style = getComputedStyle(document.body);
+  const canvas = document.querySelector(".lane canvas"), pen = canvas.getContext("2d");
+  const said = [], filled = Object.getPrototypeOf(pen).fillRect, texted = Object.getPrototypeOf(pen).fillText;
+  pen.fillRect = function (...box) { said.push(["rect", this.fillStyle, box[2], box[3]]); filled.apply(this, box); };
+  pen.fillText = function (...text) { said.push(["text", this.fillStyle]); texted.apply(this, text); };
+  window.dispatchEvent(new Event("resize"));
+  let least = [Infinity, Infinity], fill = "", bars = 0;
+  for (const [kind, colour, width, height] of said) {
+    if (kind === "rect" && height === 14) {
+      bars += 1;
+      fill = colour;
+      least[0] = Math.min(least[0], contrast(colour, style.backgroundColor));
+    } else if (kind === "rect" && height === 12) fill = colour;
+    else if (kind === "text") least[1] = Math.min(least[1], contrast(colour, fill));
+  }
+  return [bars, ...least];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_bars_of_a_timeline_are_seen_and_their_names_are_read(opened, scheme):
+    shown = opened("both-sides", scheme=scheme)
+    bars, on_page, on_bar = shown.page.evaluate(CONTRASTS)
+    assert bars > 40
+    assert on_page >= 3
+    assert on_bar >= 4.5
+
+
+def test_a_timeline_explains_what_it_has_and_nothing_else(opened):
+    note = ".step-timeline .timeline-view .note"
+    assert "the same on both sides" in opened("both-sides").page.locator(note).inner_text()
+    alone = opened("failing").page.locator(note).inner_text()
+    assert alone == "A colour is an operator; what it calls is below it. Drag to move; Ctrl and the wheel zoom."
+
+
 def test_300_workloads_are_one_page(browser, pages, tmp_path):
     path = tmp_path / "many.html"
     names = [f"tests/test_{number:03d}.py::test_{'long_' * 70}{number}" for number in range(300)]

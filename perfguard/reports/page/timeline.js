@@ -24,7 +24,10 @@ const timelineOf = (place, sides, { make, broken, showTip, said }) => {
       // From green to violet: red is what is worse, and nothing here.
       hue.set(name, 90 + (sum % 200));
     }
-    return `hsl(${hue.get(name)} 55% ${document.documentElement.dataset.theme === "dark" ? 38 : 76}%)`;
+    const isDark = document.documentElement.dataset.theme === "dark";
+    // Of every hue the text has 4.5:1 on the fill, and the edge 3:1 on the page.
+    const [fill, edge] = isDark ? [24, 65] : [76, 34];
+    return [`hsl(${hue.get(name)} 55% ${fill}%)`, `hsl(${hue.get(name)} 55% ${edge}%)`];
   };
   const timeText = (ns) => (ns === 0 ? "0" : whole >= 1e9 ? `${(ns / 1e9).toPrecision(4)} s` : whole >= 1e6 ? `${(ns / 1e6).toPrecision(4)} ms` : `${(ns / 1e3).toPrecision(4)} us`);
   const matches = (one) => !wanted || one.name.toLowerCase().includes(wanted);
@@ -46,8 +49,15 @@ const timelineOf = (place, sides, { make, broken, showTip, said }) => {
       if (right < 0 || left > width) continue;
       const wide = Math.max(0.8, right - left);
       pen.globalAlpha = matches(one) ? 1 : 0.15;
-      pen.fillStyle = colourOf(one.name);
-      pen.fillRect(left, one.depth * ROW, wide - (wide > 3 ? 0.6 : 0), ROW - 1);
+      const [fill, edge] = colourOf(one.name);
+      const drawn = wide - (wide > 3 ? 0.6 : 0), top = one.depth * ROW;
+      // A bar is its edge, one pixel wide, around its fill; a narrow one is edge alone.
+      pen.fillStyle = edge;
+      pen.fillRect(left, top, drawn, ROW - 1);
+      if (drawn > 3) {
+        pen.fillStyle = fill;
+        pen.fillRect(left + 1, top + 1, drawn - 2, ROW - 3);
+      }
       const shown = Math.min(right, width) - Math.max(left, 0) - 6;
       if (shown < 24) continue;
       // A name that does not fit ends with a mark; the pointer shows all of it.
@@ -150,12 +160,18 @@ const timelineOf = (place, sides, { make, broken, showTip, said }) => {
     event.preventDefault();
     act();
   });
+  // Only what this timeline has is explained.
+  const note = [
+    `A colour is an operator${sides.length > 1 ? ", the same on both sides" : ""}${lanes.some((lane) => lane.deep > 1) ? "; what it calls is below it" : ""}.`,
+    "Drag to move; Ctrl and the wheel zoom.",
+    sides.some((side) => side.duration < whole) ? "A line is the end of the shorter step." : "",
+  ].filter(Boolean).join(" ");
   place.replaceChildren(
     make("div", { class: "tools" },
       make("label", {}, "Find an operator", find), count,
       button("+", "Zoom in", () => zoom(0.5)), button("−", "Zoom out", () => zoom(2)), button("whole step", "Show the whole step", () => look(0, whole))),
     body,
-    make("p", { class: "note" }, "A colour is an operator, the same on both sides; what it calls is below it. Drag to move; Ctrl and the wheel zoom; a line is the end of the step."));
+    make("p", { class: "note" }, note));
   document.addEventListener("themed", redraw);
   window.addEventListener("resize", redraw);
   redraw();
