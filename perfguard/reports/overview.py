@@ -26,7 +26,7 @@ from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
 from perfguard.reports.ledger import is_newly_called, unattributed_text
-from perfguard.reports.names import cut
+from perfguard.reports.names import counted, cut
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 
@@ -255,8 +255,7 @@ def _refreshed(verdict: Verdict) -> str:
     """Return the result of a refresh; empty without one."""
     if verdict.refresh in (None, Refresh.DUE):
         return ""
-    count = len(verdict.changes)
-    changes = f", with {count} change{'' if count == 1 else 's'}" if count else ""
+    changes = f", with {counted(len(verdict.changes), 'change')}" if verdict.changes else ""
     return f"The baseline was {verdict.refresh.value}{changes}."
 
 
@@ -276,7 +275,7 @@ def _green(verdict: Verdict) -> str:
         return f"Nothing got worse.{better}"
     is_untimed = any(one.code in (Code.B103, Code.B106, Code.B108) for one in verdict.findings)
     time = " Time was shown, and not judged." if is_untimed else ""
-    return f"Nothing got worse: {verdict.coverage.compared} numbers compared.{time}"
+    return f"Nothing got worse: {counted(verdict.coverage.compared, 'number')} compared.{time}"
 
 
 def _better(verdict: Verdict) -> str:

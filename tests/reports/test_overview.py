@@ -235,7 +235,7 @@ def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advis
         (verdict(Outcome.PASSED), "The recording is complete and valid; nothing was compared."),
         (
             verdict(Outcome.PASSED, comparisons=[comparison("steps", 3, 3, state=State.SAME)]),
-            "Nothing got worse: 1 numbers compared.",
+            "Nothing got worse: 1 number compared.",
         ),
         (
             verdict(

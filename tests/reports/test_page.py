@@ -26,7 +26,7 @@ from perfguard.measure import Measurement, MemoryTrack, StepTimeline
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS
 from perfguard.reports.overview import history_lines
-from perfguard.reports.page import page_html
+from perfguard.reports.page import hint, kept, page_html
 from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, TimeUnit, number_axis
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
@@ -525,6 +525,33 @@ def test_nothing_is_quoted_for_those_who_want_no_notes(tmp_path):
     for notes in (True, False):
         (found,) = examine(replay(tmp_path / "i"), workload="a", policy=show.POLICY, notes=notes).findings
         assert bool(found.excerpt) == notes
+
+
+def test_in_a_hint_what_is_between_backticks_is_code_and_in_a_name_it_is_text(hostile):
+    assert hint("wrap it in `with step():`; a/b") == "wrap it in <code>with step():</code>; a/<wbr>b"
+    assert hint("one ` alone & <b>") == "one ` alone &amp; &lt;b&gt;"
+    assert "`code` **bold**" in hostile
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("0.147 → 0.294 ms (+100.0 %)", "0.147 → 0.294~ms (+100.0~%)"),
+        ("7.50 KiB/step, 512 bytes", "7.50~KiB/step, 512~bytes"),
+        ("3 steps of 12 us", "3 steps of 12~us"),
+        ("rank 1 s2 %d", "rank 1 s2 %d"),
+    ],
+)
+def test_a_line_never_breaks_between_a_number_and_its_unit(text, expected):
+    assert kept(text) == expected.replace("~", "\N{NO-BREAK SPACE}")
+
+
+def test_one_is_not_many():
+    verdict = replace(show.measured("a"), read={"ranks": 1, "cycles": 1, "files": 1, "rows": 2})
+    assert tables_of(verdict)["measured"][-1] == (
+        "recording",
+        f"layout {verdict.layouts[0]}: 1 rank, 1 cycle, 1 file, 2 rows",
+    )
 
 
 def test_a_long_list_of_findings_is_cut_and_counted():

@@ -333,10 +333,11 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
         "figure[data-kind=memory] .drawing",
     ):
         assert shown.is_on_screen(what), what
+    # A number is never in another line than its unit.
     assert shown.page.locator(".verdict h2").inner_text() == (
-        "A step became slower: 0.147 → 0.294 ms (+100.0 %). Peak memory on cpu: 776 bytes → 1.52 KiB (+100.0 %); "
+        "A step became slower: 0.147 → 0.294~ms (+100.0~%). Peak memory on cpu: 776~bytes → 1.52~KiB (+100.0~%); "
         "torch 2.4.0 → 2.13.0+cpu since the baseline."
-    )
+    ).replace("~", "\N{NO-BREAK SPACE}")
     said = shown.page.locator(".verdict").inner_text()
     assert "commit fedcba987654, stored because “a first one” → now: commit 0123456789ab, branch wider" in said
     assert "the test is tests/test_net.py:20" in said
@@ -408,6 +409,56 @@ def test_operators_are_filtered_by_name_and_by_verdict(opened):
     page.locator(f"{place} input").fill("no such operator")
     shown.count(f"{place} tbody tr", 0)
     assert page.locator("#said").inner_text().startswith("0 of ")
+
+
+def test_the_share_of_an_operator_is_that_of_the_profiled_step(opened):
+    shown = opened("failing")
+    (step_us,) = (one.value for one in show.failing().measurements if one.metric == "profiled_step_time")
+    heads = shown.page.locator("article:not([hidden]) .operators thead th")
+    at = [one.split(" ↓")[0] for one in heads.all_inner_texts()].index("share of the step")
+    shares = [float(one.split()[0]) for one in texts(shown, at)]
+    times = [float(one) for one in texts(shown, at - 4)]
+    assert shares == pytest.approx([100 * one / step_us for one in times], rel=0.02, abs=0.01)
+    assert sum(shares) < 100
+    # The first bar is as long as it says, and begins below its header.
+    bar = shown.page.locator("article:not([hidden]) .operators .bar").first
+    length, whole = (one.bounding_box()["width"] for one in (bar.locator("i").last, bar))
+    assert length == pytest.approx(whole * shares[0] / 100, abs=1)
+    assert bar.bounding_box()["x"] == pytest.approx(heads.nth(at).locator("button").bounding_box()["x"], abs=1)
+
+
+#: The tables that are wider than their place, and the rows of which a name is not above all of its numbers.
+CROWDED = """() => [...document.querySelectorAll(".stacked")].filter((one) => one.checkVisibility()).flatMap((table) => {
+  const place = table.closest(".scroll"), name = table.querySelector(".name") ? ".name" : ":scope > :first-child";
+  const said = place.getAttribute("aria-label");
+  const wide = place.scrollWidth > place.clientWidth + 1 ? [`${said}: ${place.scrollWidth - place.clientWidth} too wide`] : [];
+  return wide.concat([...table.querySelectorAll("tr")].filter((row) => {
+    const above = row.querySelector(name).getBoundingClientRect();
+    return [...row.children].some((one) => one.checkVisibility() && one !== row.querySelector(name)
+      && one.getBoundingClientRect().top < above.bottom - 1);
+  }).map((row) => `${said}: ${row.textContent.slice(0, 60)}`));
+})"""
+
+
+def test_on_a_phone_a_name_is_above_its_numbers_and_no_number_is_broken(opened):
+    wrong = {}
+    for name in ("passing", "failing", "both-sides", "two-ranks", "ranks", "invalid"):
+        shown = opened(name, size=(360, 800))
+        for found in shown.page.query_selector_all("details"):
+            found.evaluate("one => { one.open = true }")
+        assert shown.page.locator(".stacked:visible").count() > (0 if name == "invalid" else 3), name
+        wrong[name] = shown.page.evaluate(CROWDED)
+        # A number, and the line that a finding quotes, are whole.
+        for cell in shown.page.locator("td.figure:visible, td.number:visible, .part .value:visible").all()[:60]:
+            if cell.evaluate(
+                "one => { const range = document.createRange(); range.selectNodeContents(one);"
+                "return range.getBoundingClientRect().height > 24 }"
+            ):
+                wrong[name].append(f"broken: {cell.inner_text()}")
+        for quoted in shown.page.locator("pre:visible").all():
+            if quoted.evaluate("one => one.scrollWidth > one.clientWidth"):
+                wrong[name].append(f"cut: {quoted.inner_text()}")
+    assert {name: found for name, found in wrong.items() if found} == {}
 
 
 @pytest.mark.exhaustive

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard.judge.verdict import Outcome
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, by_outcome, require_page
+from perfguard.reports.names import counted
 from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figure import hover_of, own_file
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
-from perfguard.reports.page.tables import tables_of
+from perfguard.reports.page.tables import profiled_step, tables_of
 from perfguard.reports.page.timeline import timeline_rows, timeline_sides
 from perfguard.screen import printable
 from perfguard.version import __version__
@@ -44,12 +45,13 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
         loader=jinja2.FunctionLoader(own_file),
         # All values are escaped for HTML; before that, control characters and marks that change the direction of text.
         autoescape=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
+        finalize=lambda value: kept(printable(value)) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"broken": broken, "words": words}
+    environment.filters |= {"broken": broken, "words": words, "hint": hint}
+    environment.tests["figure_text"] = lambda value: _NUMBER.fullmatch(str(value)) is not None
     verdicts = by_outcome(report.verdicts)
     workloads = [_workload(number, verdict, report) for number, verdict in enumerate(verdicts)]
     data = _json([one.pop("data") for one in workloads])
@@ -99,6 +101,7 @@ def _workload(number: int, verdict: Verdict, report: RunReport) -> dict[str, Any
             "hover": [hover_of(figure) for figure in figures],
             "operators": tables["operators"],
             "metrics": tables["metrics"],
+            "step": profiled_step(verdict),
             "timeline": sides,
         },
         "sides": sides,
@@ -121,7 +124,7 @@ def _coverage(found: Coverage) -> str:
         rest = ", ".join(f"{count} {name}" for name, count in others.items() if count)
         return rest and f"no number judged: {rest}"
     more = "".join(f"; {count} more {name}" for name, count in others.items() if count)
-    return f"{found.compared} number{'' if found.compared == 1 else 's'} judged: {judged}{more}"
+    return f"{counted(found.compared, 'number')} judged: {judged}{more}"
 
 
 def _json(value: object) -> str:
@@ -133,12 +136,35 @@ def _json(value: object) -> str:
 #: A line may break behind these, and before a bracket.
 _BREAKS = re.compile(r"(::|[/_]|(?=\[))")
 
+#: The space between a number and its unit.
+_UNIT = re.compile(r"(?<=\d) (?=(?:%|ns|us|ms|s|bytes|[KMGT]iB)(?![\w]))")
+#: A cell that is a number, two numbers, or a number with its unit.
+_NUMBER = re.compile(r"[+−±-]?\d[\d.e+-]*( → [\d.e+-]+)?( (?:%|ns|us|ms|s|bytes|[KMGT]iB)(/\w+)?)?")
+
 
 def broken(value: object) -> str:
     """Return a value as HTML in which lines break behind `/`, `::` and `_` and before `[`."""
     import markupsafe
 
-    return markupsafe.Markup(_BREAKS.sub(r"\1<wbr>", str(markupsafe.escape(printable(str(value))))))
+    return markupsafe.Markup(_BREAKS.sub(r"\1<wbr>", str(markupsafe.escape(kept(printable(str(value)))))))
+
+
+def kept(text: str) -> str:
+    """Return a text in which no line breaks between a number and its unit."""
+    return _UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
+def hint(text: str) -> str:
+    """Return one of perfguard's own texts as HTML: what is between backticks is code."""
+    import markupsafe
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return broken(text)
+    code = markupsafe.Markup("<code>{}</code>")
+    return markupsafe.Markup("").join(
+        code.format(words(part)) if at % 2 else broken(part) for at, part in enumerate(parts)
+    )
 
 
 def words(command: str) -> str:

@@ -113,7 +113,10 @@ class Cells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure. `kind` is its place on the page, `rows` its table with the headers first, `legend` pairs of role and name."""
+    """A figure. `kind` is its place on the page, `legend` are pairs of role and name.
+
+    `rows` is its table with the headers first, `named` the column with the name of a row.
+    """
 
     kind: str
     title: str
@@ -121,6 +124,7 @@ class Figure:
     rows: tuple[tuple[str, ...], ...]
     drawing: Chart | Bars | Strips | Cells | None
     legend: tuple[tuple[str, str], ...] = ()
+    named: int = 0
 
 
 def hover_of(figure: Figure) -> list[tuple[float, str]]:

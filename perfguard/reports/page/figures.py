@@ -175,7 +175,7 @@ def _memory(verdict: Verdict) -> Figure | None:
     before = [peak if peak is not None and 0 <= peak < LARGEST else None for peak in peaks]
     most_bytes = max([*(track.peak_bytes for track in tracks), *(peak for peak in before if peak is not None)])
     scale, unit = next((one for one in _SCALES if most_bytes > one[0]), _SCALES[-1])
-    rows = [("device", "peak now", "peak of the baseline")]
+    rows = [("device", "peak now", "peak before")]
     for track, peak in zip(tracks, before, strict=True):
         rows.append((_device(track, several), size_bytes(track.peak_bytes), "" if peak is None else size_bytes(peak)))
     caption = "; ".join(f"{row[0]}: peak {row[1]}{row[2] and f', {row[2]} in the baseline'}" for row in rows[1:4])
@@ -378,7 +378,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
         for rank, percent in zip(ranks, of_subject, strict=True)
     ]
     worst = sorted(cells, key=lambda one: -abs(one[0]))[:20]
-    rows = [("rank", "of", "value", "from the median of the ranks")]
+    rows = [("rank", "of", "value", "from the median")]
     rows += [
         (str(rank), name or metric, quantity(found[name].get(rank), unit), f"{percent:+.1f} %")
         for percent, rank, name in worst
@@ -410,6 +410,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
     above, below = f"up to {reach:.0f} % above the median", f"up to {reach:.0f} % below it"
     return Figure(
         kind="ranks",
+        named=1,
         title=f"{metric} by rank{f' (the {_SUBJECTS} largest of {len(found)})' if len(found) > _SUBJECTS else ''}",
         caption=caption,
         rows=table_rows(rows),

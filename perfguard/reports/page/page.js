@@ -28,9 +28,11 @@
     element.append(...children.filter((one) => one !== null && one !== undefined));
     return element;
   };
+  // No line breaks between a number and its unit.
+  const kept = (text) => text.replace(/(?<=\d) (?=(?:%|ns|us|ms|s|bytes|[KMGT]iB)(?!\w))/g, "\u00a0");
   // A text whose lines may break behind `/`, `::` and `_`, and before `[`.
   const broken = (text) => {
-    const parts = String(text).split(/(?<=::|[/_])|(?=\[)/);
+    const parts = kept(String(text)).split(/(?<=::|[/_])|(?=\[)/);
     return parts.flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
   };
 
@@ -85,8 +87,9 @@
   };
   const signed = (value) => (value === null ? "" : `${value >= 0 ? "+" : "−"}${number(Math.abs(value))}`);
   const percent = (before, now) => (before && now !== null ? (100 * (now - before)) / Math.abs(before) : null);
-  const OPERATORS = (rows) => {
-    const largest = rows.reduce((most, row) => Math.max(most, row[4] || 0, row[5] || 0), 0) || 1;
+  const OPERATORS = (rows, step) => {
+    // Of a step whose own time is not known, the operators are all that is.
+    const whole = [4, 5].map((side, at) => step[at] || rows.reduce((sum, row) => sum + (row[side] || 0), 0) || 1);
     const compared = rows.some((row) => row[1] !== "");
     const before = rows.some((row) => row[2] !== null || row[4] !== null);
     const column = (title, value, more = {}) => ({ title, value, ...more });
@@ -100,7 +103,7 @@
       before && column("change us", (row) => (row[5] === null || row[4] === null ? null : row[5] - row[4]), { show: (row, value) => signed(value) }),
       before && column("change %", (row) => percent(row[4], row[5]), { show: (row, value) => signed(value), less: true }),
       before && column("allowed us", (row) => row[6], { less: true }),
-      column("share", (row) => row[5], { less: true, bar: (row) => [(row[4] || 0) / largest, (row[5] || 0) / largest] }),
+      column("share of the step", (row) => row[5], { less: true, bar: (row) => [4, 5].map((side, at) => Math.min(1, (row[side] || 0) / whole[at])) }),
     ].filter(Boolean);
   };
   const METRICS = (rows) => {
@@ -136,7 +139,7 @@
         show();
         said.textContent = `sorted by ${column.title}, ${state.up ? "ascending" : "descending"}`;
       });
-      return make("th", { scope: "col", class: [column.text || column.first ? "" : "number", lessOf(column)].join(" ").trim() || null }, button);
+      return make("th", { scope: "col", class: [column.text || column.first || column.bar ? "" : "number", lessOf(column)].join(" ").trim() || null }, button);
     });
     const more = make("button", { type: "button" });
     more.addEventListener("click", () => { state.pages += 5; show(); });
@@ -144,10 +147,10 @@
       const less = ` ${lessOf(column)}`.trimEnd();
       if (column.bar) {
         const [base, now] = column.bar(row);
-        const bar = make("span", { class: "bar", role: "img", "aria-label": `${Math.round(100 * now)} % of the longest` }, make("i"), make("i"));
+        const bar = make("span", { class: "bar", role: "img", "aria-label": `${number(100 * now)} % of the step` }, make("i"), make("i"));
         bar.children[0].style.width = `${100 * base}%`;
         bar.children[1].style.width = `${100 * now}%`;
-        return make("td", { class: `number${less}` }, bar);
+        return make("td", { class: `share${less}` }, bar, ` ${number(100 * now)}\u00a0%`);
       }
       const value = column.value(row);
       const shown = column.show ? column.show(row, value) : column.text ? value : number(value);
@@ -189,7 +192,9 @@
       waiting = setTimeout(() => { state.text = search.value.toLowerCase(); state.pages = 1; show(); said.textContent = `${count.textContent} ${name}`; }, 80);
     });
     only.addEventListener("change", () => { state.only = only.value; state.pages = 1; show(); said.textContent = `${count.textContent} ${name}`; });
-    const table = make("table", {}, make("caption", { class: "visually-hidden" }, name), make("thead", {}, make("tr", {}, ...heads)), body);
+    const onPhone = columns.filter((column) => !column.text && !column.less).length;
+    const table = make("table", { class: "stacked" }, make("caption", { class: "visually-hidden" }, name), make("thead", {}, make("tr", {}, ...heads)), body);
+    table.style.setProperty("--tracks", `repeat(${onPhone}, minmax(0, 1fr))`);
     place.replaceChildren(tools, make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, table), more);
     show();
   };
@@ -204,8 +209,8 @@
     if (timeline) built.set(at, timelineOf(timeline, data.timeline, { make, broken, showTip, said }));
     if (!article.querySelector(".operators")) return;
     const column = data.operators.some((row) => row[1] !== "") ? 1 : 0;
-    grid(article.querySelector(".operators"), data.operators, OPERATORS, {
-      name: "operators", sortBy: OPERATORS(data.operators).findIndex((one) => one.title === "us now" || one.title === "us a step"), nothing: "No operator was measured.",
+    grid(article.querySelector(".operators"), data.operators, (rows) => OPERATORS(rows, data.step), {
+      name: "operators", sortBy: OPERATORS(data.operators, data.step).findIndex((one) => one.title === "us now" || one.title === "us a step"), nothing: "No operator was measured.",
     });
     grid(article.querySelector(".metrics"), data.metrics, METRICS, { name: "numbers", sortBy: column, nothing: "Nothing else was measured." });
   };

@@ -31,7 +31,7 @@ _NOT_JUDGED = "not judged"
 #: The worst first.
 _STATES = ("worse", "warned", "changed", "better", "not-comparable", "same", _NOT_JUDGED, "")
 #: Numbers of what was read, in this order.
-_READ = ("ranks", "cycles", "files", "rows")
+_READ = ("rank", "cycle", "file", "row")
 #: Metrics in the table of operators, and metrics that are in no table.
 _OF_OPERATORS = ("operator_calls", "operator_time", "operator_shapes")
 _NOT_LISTED = ("operator_share", "operator_position")
@@ -104,6 +104,12 @@ def _operators(verdict: Verdict) -> list[list[Any]]:
             state = _NOT_JUDGED
         rows.append([printable(name), state, *numbers, allowed, why])
     return sorted(rows, key=lambda row: (-(row[5] or row[4] or 0), row[0]))
+
+
+def profiled_step(verdict: Verdict) -> tuple[float | None, float | None]:
+    """Return the time in us of the profiled step, of both sides: what the times of operators are shares of."""
+    found = next((one for one in _pairs(verdict) if one.metric == "profiled_step_time" and not one.subject), None)
+    return (None, None) if found is None else (finite(found.reference), finite(found.current))
 
 
 def _metrics(verdict: Verdict) -> list[list[Any]]:
@@ -214,16 +220,17 @@ def _measured(verdict: Verdict) -> Iterable[tuple[str, str]]:
         yield "size", f"{counted(found.world_size, 'rank')}, {counted(found.threads, 'thread')} of the framework"
         steps, window = "the whole run, or that of the script's own profiler", found.window
         if window is not None:
-            steps = f"{window.skip_first} steps to settle, {window.wait} wait, {window.warmup} warm-up, "
+            steps = f"{counted(window.skip_first, 'step')} to settle, {window.wait} wait, {window.warmup} warm-up, "
             steps += f"{window.active} active" + (f", {window.repeat} times" if window.repeat > 1 else "")
         yield "window", steps
     if verdict.layouts:
-        read = ", ".join(f"{verdict.read[name]} {name}" for name in _READ if name in verdict.read)
+        read = ", ".join(counted(verdict.read[f"{name}s"], name) for name in _READ if f"{name}s" in verdict.read)
         yield "recording", f"layout {', '.join(verdict.layouts)}: {read}"
     if verdict.timings:
         count = sum(len(timing.wall_ns) for timing in verdict.timings)
         clock = "the clock" if verdict.timings[0].clock == "wall" else "CPU time of all threads"
-        yield "time", f"{len(verdict.timings)} fresh processes, {count} steps without the profiler, by {clock}"
+        processes = counted(len(verdict.timings), "fresh process", "es")
+        yield "time", f"{processes}, {counted(count, 'step')} without the profiler, by {clock}"
         if pressures := [timing.cpu_pressure for timing in verdict.timings if timing.cpu_pressure is not None]:
             yield "the machine", f"a process waited for a CPU in {100 * max(pressures):.0f} % of the time, at most"
         if shares := [timing.others_share for timing in verdict.timings if timing.others_share is not None]:

@@ -48,13 +48,13 @@ def _what(one: StepTimeline, lanes: int) -> str:
 
 
 def timeline_rows(verdict: Verdict) -> list[tuple[str, str, str, str, str]]:
-    """Return the longest executions as a table: side, lane, name, start in the step, length; the headers first."""
-    rows = [("side", "lane", "name", "start", "length")]
+    """Return the longest executions as a table: name, side, lane, start in the step, length; the headers first."""
+    rows = [("name", "side", "lane", "start", "length")]
     for label, one in (("baseline", verdict.base_timeline), ("now", verdict.timeline)):
         if one is None:
             continue
         unit = TimeUnit.of([one.duration_ns / 1e3])
         for lane, name, start_ns, length_ns in sorted(one.spans, key=lambda span: (-span[3], span[2]))[:_ROWS]:
             times = unit.text(start_ns / 1e3), unit.text(length_ns / 1e3)
-            rows.append((label, one.lanes[lane], one.names[name], *times))
+            rows.append((one.names[name], label, one.lanes[lane], *times))
     return rows
