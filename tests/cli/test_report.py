@@ -36,7 +36,7 @@ def test_without_an_option_the_page_is_written(report):
     found = run("report", report)
     assert (found.exit_code, found.stdout) == (0, "html: perfguard.html\n")
     page = Path("perfguard.html").read_text(encoding="utf-8")
-    assert "A step became slower: 0.147 → 0.294 ms" in page
+    assert "A step became slower: 0.147 → 0.294\N{NO-BREAK SPACE}ms" in page
 
 
 def test_every_form_is_written_where_it_is_asked_for(report, tmp_path):
@@ -256,7 +256,8 @@ def test_where_there_is_a_history_the_page_says_since_when(report, tmp_path):
         assert run("history", "add", "one.json").exit_code == 0
     assert run("report", "one.json").exit_code == 0
     page = Path("perfguard.html").read_text(encoding="utf-8").replace("<wbr>", "")
-    assert "history: peak_memory_bytes[cpu] since 000000000000 (2026-11-03): 776 → 1552 bytes, +100.0 %" in page
+    change = "776 → 1552~bytes, +100.0~%".replace("~", "\N{NO-BREAK SPACE}")
+    assert f"history: peak_memory_bytes[cpu] since 000000000000 (2026-11-03): {change}" in page
     (tmp_path / "elsewhere").mkdir()
     assert run("report", "one.json", "--history", "elsewhere/none.db", "--html", "x.html").exit_code == 2
 
