@@ -182,7 +182,8 @@ def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
     page = page_html(RunReport(verdicts=(verdict,)))
     before, now, change = step["step_baseline_ms"], step["step_ms"], step["step_change_percent"]
     times = f"{milliseconds(before)} → {milliseconds(now)}"
-    assert f">A step became slower: {times} ms (+{change:.1f} %).</h2>" in page
+    headline = f">A step became slower: {times}~ms (+{change:.1f}~%).</h2>"
+    assert headline.replace("~", "\N{NO-BREAK SPACE}") in page
     (cost,) = [one for one in figures_of(verdict) if one.kind == "cost"]
     assert cost.caption.startswith(f"{times} ms, +{change:.1f} %;")
 
