@@ -49,6 +49,11 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str | None = None) ->
     return otherwise if otherwise is not None else f"known are {', '.join(names)}."
 
 
+def counted(count: int, noun: str, plural: str = "s") -> str:
+    """Return `1 rank`, `2 ranks`, `2 processes`."""
+    return f"{count} {noun}{'' if count == 1 else plural}"
+
+
 def listed(names: Sequence[object], most: int = 8, *, separator: str = ", ") -> str:
     """Return the first names and the number of the others: `a, b, c and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

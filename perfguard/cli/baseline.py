@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import Exit, counted, echo, echo_line, exit_code, screen
-from perfguard.errors import UsageError, nearest
+from perfguard.cli.output import Exit, echo, echo_line, exit_code, screen
+from perfguard.errors import UsageError, counted, nearest
 
 if TYPE_CHECKING:
     from perfguard.stores import Store

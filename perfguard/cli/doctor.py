@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import Exit, counted, echo, echo_json, echo_line
-from perfguard.errors import PerfguardError, listed
+from perfguard.cli.output import Exit, echo, echo_json, echo_line
+from perfguard.errors import PerfguardError, counted, listed
 from perfguard.version import install_command
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import Exit, counted, echo, echo_data, echo_line, refuse_clash, screen, table_text
-from perfguard.errors import PerfguardError, StoreError, UsageError
+from perfguard.cli.output import Exit, echo, echo_data, echo_line, refuse_clash, screen, table_text
+from perfguard.errors import PerfguardError, StoreError, UsageError, counted
 from perfguard.version import UPGRADE
 
 if TYPE_CHECKING:

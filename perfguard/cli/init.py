@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import counted, echo, echo_line
-from perfguard.errors import StoreError, UsageError, listed
+from perfguard.cli.output import echo, echo_line
+from perfguard.errors import StoreError, UsageError, counted, listed
 from perfguard.version import DISTRIBUTION, REINSTALL, install_command
 
 if TYPE_CHECKING:

@@ -114,11 +114,6 @@ def table_text(columns: dict[str, dict[str, Any]], rows: Iterable[Iterable[objec
     return table([Column(title=title, **how) for title, how in columns.items()], cells, screen())
 
 
-def counted(count: int, noun: str) -> str:
-    """Return `1 run`, `2 runs`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 # -- what it writes ------------------------------------------------------------------------------------------------------
 
 

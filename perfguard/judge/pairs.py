@@ -74,10 +74,10 @@ def effect_of(timing: PairedTiming) -> float | None:
     """
     if timing.interleaved:
         pairs = zip(timing.base_ns, timing.current_ns, strict=True)
-        ratios = [math.log(current / base) for base, current in pairs if base and current]
+        ratios = [_log_ratio(base, current) for base, current in pairs if base and current]
         return statistics.median(ratios) if ratios else None
     base, current = min(timing.base_ns, default=0), min(timing.current_ns, default=0)
-    return math.log(current / base) if base and current else None
+    return _log_ratio(base, current) if base and current else None
 
 
 def paired(timings: Iterable[PairedTiming], *, tolerance: float | None = None, sensitive: bool = False) -> Paired:
@@ -109,6 +109,11 @@ def _typical_us(steps: Sequence[Sequence[int]], by_median: bool) -> float:
     if not minima:
         return 0.0
     return round(statistics.median(minima) if by_median else statistics.geometric_mean(minima), 3)
+
+
+def _log_ratio(base: float, current: float) -> float:
+    """Return the logarithm of current over base. With the sides swapped it is exactly its negative, which a quotient is not."""
+    return math.log(current) - math.log(base)
 
 
 def _allowed(processes: int, interleaved: bool, sensitive: bool) -> float:

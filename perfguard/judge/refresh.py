@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from perfguard.errors import listed
+from perfguard.errors import counted, listed
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Key, State, compare, lost_work
@@ -363,7 +363,7 @@ def _runs(measurement: Measurement) -> int:
 
 
 def _counted_runs(measurement: Measurement) -> str:
-    return "1 run" if _runs(measurement) == 1 else f"{_runs(measurement)} runs"
+    return counted(_runs(measurement), "run")
 
 
 def _relaxed(old: Baseline, new: Baseline, policy: Policy, changes: Iterable[Change]) -> Finding | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfguard.errors import counted
 from perfguard.findings import Code, Finding, OwnCode, Severity
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES, StepTime, number_of, relative_change
@@ -124,4 +125,4 @@ def _is_judged(one: Comparison | None) -> bool:
 def _processes(verdict: Verdict) -> str:
     time = _measured(verdict, FRESH_TIME) or _measured(verdict, "step_ab")
     count = max(1, len(time.samples)) if time is not None else 1
-    return f"{count} fresh process{'' if count == 1 else 'es'}"
+    return counted(count, "fresh process", "es")

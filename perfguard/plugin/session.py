@@ -16,7 +16,7 @@ import pytest
 
 from perfguard.capture.checkout import provenance
 from perfguard.capture.environment import cpu_model
-from perfguard.errors import PerfguardError, UsageError
+from perfguard.errors import PerfguardError, UsageError, counted
 from perfguard.findings import Code
 from perfguard.gate import Update
 from perfguard.plugin.fixture import GUARD, GateGuard
@@ -326,7 +326,7 @@ class GateSession:
         if not self.judging.verdicts:
             yield "nothing was measured, so nothing was gated"
         if red := self.tests.red:
-            yield f"{len(red)} red test{'s' if len(red) > 1 else ''}, and pytest's own status was 0: {named(red)}"
+            yield f"{counted(len(red), 'red test')}, and pytest's own status was 0: {named(red)}"
         if line := self._unreached_line():
             yield line
 

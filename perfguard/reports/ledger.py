@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfguard.errors import counted
 from perfguard.judge.attribution import Doubt, Unattributed, attribution_of
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import show, signed_ms, signed_us
@@ -156,7 +157,7 @@ def _others(entries: list[Entry], shown: list[Entry]) -> str:
     names = {entry.subject for entry in entries if entry.cause not in _OF_THE_STEP}
     parts = [_OF_THE_STEP[entry.cause] for entry in entries if entry.cause in _OF_THE_STEP]
     if more := names - {entry.subject for entry in shown}:
-        return ", ".join([f"{len(more)} other operator{'' if len(more) == 1 else 's'}", *parts])
+        return ", ".join([counted(len(more), "other operator"), *parts])
     return ", ".join([*(["the rest of these operators"] if names else []), *parts])
 
 

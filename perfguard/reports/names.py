@@ -8,11 +8,6 @@ def shortened(name: str, width: int = 60) -> str:
     return name if len(name) <= width else "…" + name[-(width - 1) :]
 
 
-def counted(count: int, noun: str, plural: str = "s") -> str:
-    """Return `1 rank`, `2 ranks`, `2 processes`."""
-    return f"{count} {noun}{'' if count == 1 else plural}"
-
-
 def cut(text: str, width: int) -> str:
     """Cut the end of a long text."""
     return text if len(text) <= width else f"{text[: width - 1]}…"

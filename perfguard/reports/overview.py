@@ -10,7 +10,7 @@ from itertools import takewhile
 from operator import eq
 
 from perfguard import thresholds
-from perfguard.errors import listed
+from perfguard.errors import counted, listed
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
@@ -26,7 +26,7 @@ from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
 from perfguard.reports.ledger import is_newly_called, unattributed_text
-from perfguard.reports.names import counted, cut
+from perfguard.reports.names import cut
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
+from perfguard.errors import counted
 from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.quantities import show
@@ -279,7 +280,7 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
     # Verbose, the details of each workload have its own.
     if warnings and not screen.is_verbose:
         more = len(warnings) - SHOWN_PER_CODE
-        others = [f"and {more} more warning{'s' if more > 1 else ''}"] if more > 0 else []
+        others = [f"and {counted(more, 'more warning')}"] if more > 0 else []
         parts.append("\n".join(warnings[:SHOWN_PER_CODE] + others))
     parts.append("\n".join(last))
     return "\n\n".join(parts)

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
+from perfguard.errors import counted
 from perfguard.judge.quantities import change_text, limit_text, show
 from perfguard.judge.step_time import milliseconds
 from perfguard.judge.trend import Change, Moment, Series, Trend
@@ -131,7 +132,7 @@ def trend_lines(one: Trend) -> list[str]:
         )
     shown = one.changes[-_CHANGES:]
     if earlier := len(one.changes) - len(shown):
-        lines.append(f"{name} changed {earlier} time{'s' if earlier > 1 else ''} before that")
+        lines.append(f"{name} changed {counted(earlier, 'time')} before that")
     return lines + [f"{name} {_change(change, unit)}" for change in shown]
 
 
@@ -154,7 +155,4 @@ def _sum(trends: list[Trend]) -> str:
     judged = sum(one.judged for one in trends)
     workloads = len({one.series.workload for one in trends})
     shown = f"; {len(trends) - judged} shown, not judged" if judged < len(trends) else ""
-    return (
-        f"{judged} series of {workloads} workload{'s' if workloads > 1 else ''} judged: {worse} worse, "
-        f"{judged - worse} not{shown}"
-    )
+    return f"{judged} series of {counted(workloads, 'workload')} judged: {worse} worse, {judged - worse} not{shown}"

@@ -14,9 +14,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from perfguard.errors import counted
 from perfguard.judge.verdict import Outcome
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, by_outcome, require_page
-from perfguard.reports.names import counted
 from perfguard.reports.overview import history_lines, overview
 from perfguard.reports.page.figure import hover_of, own_file
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from perfguard.errors import counted
 from perfguard.judge.attribution import WITHOUT_OPERATOR, Attribution, attribution_of
 from perfguard.judge.ledger import Cause, Ledger
 from perfguard.judge.quantities import quantity, size_bytes
@@ -16,7 +17,6 @@ from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import finite, number, rank_of
 from perfguard.recording import Step
-from perfguard.reports.names import counted
 from perfguard.reports.page.distributions import cost, distribution
 from perfguard.reports.page.figure import (
     LARGEST,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from perfguard.errors import counted
 from perfguard.findings import Finding, Severity, advice, split_place
 from perfguard.judge.attribution import Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
@@ -16,7 +17,7 @@ from perfguard.measure.measurement import Value, finite, rank_of
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Environment
 from perfguard.reports.ledger import ledger_rows, unattributed_text
-from perfguard.reports.names import counted, cut
+from perfguard.reports.names import cut
 from perfguard.reports.step_time import step_details
 from perfguard.screen import printable
 
