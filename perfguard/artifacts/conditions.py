@@ -7,7 +7,7 @@ perfguard itself passed to the profiler, then the sources that a layout names: a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,6 +196,20 @@ def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> It
         is_sure = name in known and known[name].is_stated and (known[name].value or name != "distributed")
         if is_sure and known[name].value is not value:
             yield (name if value else f"no-{name}"), known[name]
+
+
+def unasked(expected: Mapping[str, bool], asked: Set[str]) -> list[str]:
+    """Return the expected conditions, in the syntax of `--expect`, that nothing depends on of what is `asked`.
+
+    `cpu` stands for cpu_device and no-gpu: where the first is asked, the others are no words of the caller.
+    """
+    follow = {
+        rest
+        for (first, value), *others in _WORDS.values()
+        if first in asked and expected.get(first) is value
+        for rest, _ in others
+    }
+    return [name if value else f"no-{name}" for name, value in expected.items() if name not in asked | follow]
 
 
 def shown(expression: str) -> str:

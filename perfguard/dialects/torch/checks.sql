@@ -168,26 +168,28 @@ where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
   and (is_work and (start_ns < begin_ns - 1000 or start_ns > stop_ns + 1000)
     or end_ns > stop_ns + 1000 and (not is_work or (cycle, thread) in (from stopping)))
 
--- check: what_the_header_says_was_recorded_is_there
+-- check: what_was_to_be_recorded_is_there
 -- code: I113
 -- needs: spans
+-- when: memory
 -- at: $.profile_memory
--- about: With profile_memory there are memory events. Asked only where operators ran that allocate.
--- message: the header says that memory was profiled; {allocating} operators allocate, but no memory event is there
+-- about: With profile_memory there are memory events. Asked only where operators ran that allocate. The header says that it was
+--   on, or the caller expects it: the header leaves out what was off, and older ones name nothing.
+-- message: memory was to be profiled; {allocating} operators allocate, but no memory event is there
 select cycle, count(*) as allocating
-from operators join traces using (cycle)
-where profile_memory = 1 and cycle not in (select distinct cycle from memory_events)
+from operators
+where cycle not in (select distinct cycle from memory_events)
   and name in (select number from words where starts_with(text, 'aten::empty'))
 group by cycle
 
--- check: what_the_header_says_was_recorded_is_there
+-- check: what_was_to_be_recorded_is_there
+-- when: shapes
 -- at: $.record_shapes
 -- about: With record_shapes operators have Input Dims. Asked only where operators ran that take tensors: those that make one of
 --   nothing have no shapes to record.
--- message: the header says that shapes were recorded; none of {operators} operators has Input Dims
+-- message: shapes were to be recorded; none of {operators} operators has Input Dims
 select cycle, count(*) as operators
-from operators join traces using (cycle)
-where record_shapes = 1
+from operators
 group by cycle
 having count(input_shapes) = 0 and count(*) filter (name in (
   select number from words

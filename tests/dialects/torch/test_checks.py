@@ -13,7 +13,7 @@ import pytest
 
 from perfguard.artifacts.table_definitions import TABLES
 from perfguard.artifacts.tables import batch
-from perfguard.contract import inspect
+from perfguard.contract import expectation, inspect
 from perfguard.dialects.queries import definitions, named_texts
 from perfguard.findings import Severity
 from perfguard.measure import measure
@@ -25,7 +25,7 @@ OURS = {
     "the_external_id_of_an_operator_is_its_own",
     "every_flow_has_two_ends",
     "allocated_memory_is_a_running_sum",
-    "what_the_header_says_was_recorded_is_there",
+    "what_was_to_be_recorded_is_there",
 }
 Edit = Callable[[dict[str, Any]], None]
 
@@ -37,13 +37,13 @@ def trace(copy_recording) -> Path:
     return Path(path)
 
 
-def found(path: Path, edit: Edit | None = None) -> list[tuple[str, str, str]]:
+def found(path: Path, edit: Edit | None = None, *, expect: str = "") -> list[tuple[str, str, str]]:
     """Return check, code and severity of what our invariants find after an edit."""
     if edit is not None:
         document = json.loads(path.read_text())
         edit(document)
         path.write_text(json.dumps(document))
-    contract = inspect(read_recording(path.parent))
+    contract = inspect(read_recording(path.parent), expectation([expect]))
     return [(f.check, f.code.name, f.severity.value) for f in contract.findings if f.check in OURS]
 
 
@@ -183,8 +183,21 @@ def test_memory_that_was_to_be_profiled_and_is_not_there_is_found(trace):
     def edit(document):
         document["traceEvents"] = [e for e in document["traceEvents"] if e["name"] != "[memory]"]
 
-    assert found(trace, edit) == [("what_the_header_says_was_recorded_is_there", "I113", "error")]
+    assert found(trace, edit) == [("what_was_to_be_recorded_is_there", "I113", "error")]
     assert found(trace, lambda document: document.pop("profile_memory")) == []
+
+
+@pytest.mark.parametrize("expected", ["memory", "shapes"])
+def test_what_is_expected_and_was_not_recorded_is_found_though_the_header_leaves_it_out(trace, expected):
+    def edit(document):
+        for option in ("profile_memory", "record_shapes"):
+            document.pop(option, None)
+        document["traceEvents"] = [e for e in document["traceEvents"] if e["name"] != "[memory]"]
+        for event in work(document):
+            event["args"].pop("Input Dims", None)
+
+    assert found(trace, edit, expect=expected) == [("what_was_to_be_recorded_is_there", "I113", "error")]
+    assert found(trace, edit, expect=f"no-{expected}") == []
 
 
 def test_shapes_that_were_to_be_recorded_and_are_not_there_are_found(trace):
@@ -192,7 +205,7 @@ def test_shapes_that_were_to_be_recorded_and_are_not_there_are_found(trace):
         for event in work(document):
             event["args"].pop("Input Dims", None)
 
-    assert found(trace, edit) == [("what_the_header_says_was_recorded_is_there", "I113", "error")]
+    assert found(trace, edit) == [("what_was_to_be_recorded_is_there", "I113", "error")]
     assert found(trace, lambda document: document.pop("record_shapes")) == []
 
 
