@@ -163,6 +163,8 @@ LEDGER_ALIKE = 2.0
 LEDGER_OUTWEIGHED = 1.0
 #: An operator below this share of the largest one is not in the headline: aten::view +62 us next to aten::addmm +9167 us.
 NEGLIGIBLE_PART = 0.05
+#: Below this share of the change the largest operator does not lead: the change is spread over many. Chosen, not measured.
+LEDGER_LEADING = 0.25
 
 # -- trends of a history -----------------------------------------------------------------------------------------------
 

@@ -351,6 +351,11 @@ def _calls(one: Comparison) -> str:
 def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) -> str:
     assert verdict.ledger is not None
     first, *others = found
+    if len(found) > _FIRST and first.change_ns < thresholds.LEDGER_LEADING * verdict.ledger.change_ns:
+        parts = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in found[:_FIRST])
+        return (
+            f"The time is spread over {len(found)} operators, none of which stands out. The largest parts are {parts}."
+        )
     of_the_whole = ", more than the whole change, because other parts shrank"
     if first.change_ns <= verdict.ledger.change_ns:
         of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"

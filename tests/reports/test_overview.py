@@ -135,6 +135,14 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
             "then aten::addmm +0.0600 ms.",
         ),
         (
+            [
+                part(Cause.PER_CALL, ns, name)
+                for name, ns in zip("abcde", range(240_000, 140_000, -20_000), strict=True)
+            ],
+            "The time is spread over 5 operators, none of which stands out. The largest parts are a +0.240 ms, b +0.220 ms, "
+            "c +0.200 ms.",
+        ),
+        (
             [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.PROFILER, 890_000), part(Cause.RESIDUAL, 10_000)],
             "Which operator took the time is not known: the profiler's own time changed by −0.890 ms, "
             "the step by +1.00 ms.",
@@ -148,7 +156,15 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
             "Which operator took the time is not known: the profiled step changed by +0.100 ms, the timed one by +1.00 ms.",
         ),
     ],
-    ids=["an operator", "newly called", "all parts of an operator", "the profiler", "gaps", "another change"],
+    ids=[
+        "an operator",
+        "newly called",
+        "all parts of an operator",
+        "many operators",
+        "the profiler",
+        "gaps",
+        "another change",
+    ],
 )
 def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entries, expected):
     assert overview(slower(*entries), NOBODY).where == expected
