@@ -116,7 +116,7 @@ def _column_default(length: int) -> str:
 @case
 def column_defaults_of_gigabytes(place: Path, part: float) -> None:
     rows = ((number, "") for number in range(1000, 1000 + int(100_000 * part)))
-    _database(place, ("insert into STRING_IDS values (?, ?)", rows), _column_default(MB // 2))
+    _database(place, ("insert into STRING_IDS values (?, ?)", rows), _column_default(int(MB // 2 * part)))
 
 
 @case
