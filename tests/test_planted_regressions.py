@@ -143,6 +143,7 @@ def test_a_doubled_layer_in_mindspore_shows_in_shapes_and_memory(run, mindspore_
     assert f"operator_shapes[{operator}]" in changed(verdict)
 
 
+@pytest.mark.exhaustive
 def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
     pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
     from tests.models.torch_nets import mlp_step
@@ -175,6 +176,7 @@ def test_a_step_that_begins_to_allocate_fails_and_one_that_stops_is_better(run):
     assert "memory_allocations[cpu]" in {one.label for one in verdict.comparisons if one.state is State.BETTER}
 
 
+@pytest.mark.exhaustive
 def test_a_step_three_times_slower_warns_by_the_clock_and_fails_where_the_user_says_so(run):
     """The sleep is a lower bound that no machine undercuts, and long enough that no scheduler doubles the minimum."""
     work = torch_inference(1)

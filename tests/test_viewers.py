@@ -209,6 +209,7 @@ def test_tensorboard_finds_steps_and_operators_of_a_recording(tmp_path, tensorbo
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tensorboard):
     found = asked(tensorboard, "tensorboard_runs.py", RECORDINGS / "torch-repeat2")
     profiles = found["profiler"]["profiles"]
@@ -227,6 +228,7 @@ def test_tensorboard_finds_every_cycle_of_a_window_that_repeats(tensorboard):
         pytest.param("torch-2.13-cpu-torchrun-2ranks-gz", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_tensorboard_compares_the_ranks_of_one_directory(name, tensorboard):
     place = recorded(name)[0]
     (found,) = asked(tensorboard, "tensorboard_runs.py", place).values()

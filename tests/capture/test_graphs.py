@@ -166,12 +166,14 @@ def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, made
     "name, built, compilations, operators",
     [
         ("infer", 1, {"__main___Net_construct": 1}, INFERRED),
-        ("infer-casts", 1, {"__main___Net_construct": 1}, INFERRED | {"Cast": 2}),
+        pytest.param(
+            "infer-casts", 1, {"__main___Net_construct": 1}, INFERRED | {"Cast": 2}, marks=pytest.mark.exhaustive
+        ),
         ("shapes", 2, {"__main___Net_construct": 2}, {name: 2 * count for name, count in INFERRED.items()}),
         pytest.param(
             "nets", 2, {"__main___Net_construct": 1, "__main___Other_construct": 1}, None, marks=pytest.mark.exhaustive
         ),
-        ("loop", 5, {"__main___Loop_construct": 1}, None),
+        pytest.param("loop", 5, {"__main___Loop_construct": 1}, None, marks=pytest.mark.exhaustive),
     ],
 )
 def test_what_was_compiled_is_counted(made, name, built, compilations, operators):
@@ -198,7 +200,7 @@ def test_an_export_builds_nothing_and_is_counted_as_the_front_end_leaves_it(tmp_
     [
         ("mismatched", [("C110", "00_bootstrap_0000.ir")]),
         pytest.param("mismatched-later", [("C110", "00_bootstrap_0098.ir")], marks=pytest.mark.exhaustive),
-        ("missing", [("A102", "graph_build_0_*.ir")]),
+        pytest.param("missing", [("A102", "graph_build_0_*.ir")], marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_compilation_that_failed_is_found(tmp_path, name, found):
@@ -212,11 +214,13 @@ def test_a_compilation_that_failed_is_found(tmp_path, name, found):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_other_order_of_a_dump_is_read_as_well(tmp_path, made):
     assert measured(compiled("loop", tmp_path, MS_DEV_SAVE_GRAPHS_SORT_MODE="1")) == measured(made("loop"))
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_script_that_saves_graphs_itself_does_so_where_it_was_told(tmp_path):
     needs_mindspore()
     graphs = compiled("infer", tmp_path, 3, tmp_path / "own", level=1)
@@ -269,6 +273,7 @@ def test_damage_to_real_files_is_found(tmp_path, made):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_release_that_adds_casts_is_told_so(made):
     base, more, most = made("infer"), made("infer-casts"), made("infer-more-casts")
     found = run("compare", base, more)

@@ -93,7 +93,7 @@ WAYS = {
 
 @pytest.mark.parametrize(
     ("mode", "via"),
-    [("graph", "profile"), ("pynative", "Profiler")],
+    [("graph", "profile"), pytest.param("pynative", "Profiler", marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.parametrize("way", WAYS)
 def test_the_window_holds_exactly_its_steps(all_of, mode, via, way):

@@ -114,6 +114,7 @@ def test_a_job_is_compared_with_one_of_its_size_only(two):
 
 
 @pytest.mark.parametrize("launcher", [pytest.param("msrun", marks=pytest.mark.exhaustive), "torchrun"])
+@pytest.mark.exhaustive
 def test_a_rank_that_dies_is_named(tmp_path, monkeypatch, launcher):
     monkeypatch.setenv("LOSE", "1")
     # How long the rank that is left waits for the other, in seconds: by itself it takes most of a minute to give up.
@@ -154,6 +155,7 @@ def odd(tmp_path_factory):
         return run("torchrun", tmp_path_factory.mktemp("odd") / "out", window=None).recording
 
 
+@pytest.mark.exhaustive
 def test_ranks_that_ran_something_else_are_told(odd):
     assert findings(odd, Severity.ERROR) == {}
     assert findings(odd, Severity.WARNING)["C114"] == "rank 1 ran aten::sin 6 x, not 0, as rank 0 did"

@@ -71,7 +71,9 @@ def calls(recording, operator: str) -> int:
         (["train"], "5:6", {"settle": 2, "timed": 1, "warmup": 1, "active": 2}, "aten::addmm", 2),
         pytest.param(["infer"], "4:6", {"settle": 2, "warmup": 1, "active": 3}, "aten::addmm", 3, marks=exhaustive),
         # An evaluation before the training is no step of it, nor is one in between.
-        (["evaluate", "train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12),
+        pytest.param(
+            ["evaluate", "train", "evaluate", "train"], None, {"active": 12}, "aten::addmm", 12, marks=exhaustive
+        ),
     ],
 )
 def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator, count):
@@ -93,6 +95,7 @@ def assert_recorded(done, tmp_path, expected, operator, count):
     assert all(step.wall_ns > 0 and step.thread_cpu_ns >= 0 for step in recording.steps)
 
 
+@exhaustive
 def test_what_a_script_does_besides_changes_no_step(tmp_path, capfd, monkeypatch):
     """Another directory, a fork that trains, an evaluation, and workers, whose shared memory torch counts apart.
 
@@ -113,12 +116,12 @@ def test_what_a_script_does_besides_changes_no_step(tmp_path, capfd, monkeypatch
 @pytest.mark.parametrize(
     ("words", "window", "active", "calls_a_step"),
     [
-        (["evaluated"], "1:4", 4, {"aten::addmm": 2, "aten::sin": 0}),
+        pytest.param(["evaluated"], "1:4", 4, {"aten::addmm": 2, "aten::sin": 0}, marks=exhaustive),
         pytest.param(["critic"], "3:5", 3, {"aten::addmm": 8}, marks=exhaustive),
         pytest.param(["critic"], None, 5, {"aten::addmm": 8}, marks=exhaustive),
         (["closure"], None, 6, {"aten::addmm": 2, "aten::sin": 0}),
         pytest.param(["closure"], "2:4", 3, {"aten::addmm": 2, "aten::sin": 0}, marks=exhaustive),
-        (["twice"], None, 6, {"aten::addmm": 2}),
+        pytest.param(["twice"], None, 6, {"aten::addmm": 2}, marks=exhaustive),
     ],
 )
 def test_the_steps_of_loops_as_projects_write_them(tmp_path, words, window, active, calls_a_step):
@@ -148,6 +151,7 @@ for _ in range(12):
 """
 
 
+@exhaustive
 def test_a_loader_that_is_late_fails(tmp_path):
     path = tmp_path / "late.py"
     path.write_text(LATE, encoding="utf-8")
@@ -180,6 +184,7 @@ def test_a_loader_that_is_late_fails(tmp_path):
         ),
     ],
 )
+@exhaustive
 def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending, reason):
     done = run(tmp_path, LOOPS, word, window=window)
     assert (done.ended.status, done.recording.ending) == (0, ending)
@@ -189,7 +194,7 @@ def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending
 @pytest.mark.parametrize(
     ("script", "plain", "window", "expected", "operator", "count"),
     [
-        (SEED, "", None, {"active": 2}, "BiasAddGrad", 2),
+        pytest.param(SEED, "", None, {"active": 2}, "BiasAddGrad", 2, marks=exhaustive),
         pytest.param(LOOP, "", None, {"active": 6}, "BiasAddGrad", 6, marks=exhaustive),
         (LOOP, "", "3:5", {"settle": 1, "warmup": 1, "active": 3}, "BiasAddGrad", 3),
     ],
@@ -215,6 +220,7 @@ def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, w
 
 
 @pytest.mark.usefixtures("mindspore")
+@exhaustive
 def test_the_graphs_a_script_compiles_are_a_part_of_its_recording(tmp_path, monkeypatch):
     monkeypatch.setenv("PLAIN", "1")
     recording = run(tmp_path, SEED, window="2:2", graphs=1).recording
@@ -236,6 +242,7 @@ def test_the_graphs_a_script_compiles_are_a_part_of_its_recording(tmp_path, monk
     ],
 )
 @pytest.mark.usefixtures("mindspore")
+@exhaustive
 def test_mindspore_loops_as_projects_write_them(tmp_path, monkeypatch, word, window, steps, calls_a_step):
     monkeypatch.chdir(tmp_path)
     done = run(tmp_path, str(SCRIPTS / "run_ms.py"), word, window=window)
@@ -248,6 +255,7 @@ def test_mindspore_loops_as_projects_write_them(tmp_path, monkeypatch, word, win
     assert any("has its own profiler" in note for note in done.notes) is (window is None)
 
 
+@exhaustive
 def test_a_whole_run_is_recorded_up_to_a_limit(tmp_path):
     done = run(tmp_path, TORCH, *["train"] * (LIMIT // 6 + 2))
     assert phases(done.recording) == {"active": LIMIT}
@@ -257,6 +265,7 @@ def test_a_whole_run_is_recorded_up_to_a_limit(tmp_path):
 # -- profilers of the script's own -----------------------------------------------------------------------------------------
 
 
+@exhaustive
 def test_a_scripts_own_torch_profiler_keeps_its_window(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run(tmp_path, TORCH, "own")
@@ -270,7 +279,11 @@ def test_a_scripts_own_torch_profiler_keeps_its_window(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("words", "window"),
-    [(["own"], "3:5"), pytest.param(["train", "legacy"], None, marks=exhaustive), (["legacy", "train"], "2:3")],
+    [
+        (["own"], "3:5"),
+        pytest.param(["train", "legacy"], None, marks=exhaustive),
+        pytest.param(["legacy", "train"], "2:3", marks=exhaustive),
+    ],
 )
 def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
     tmp_path, monkeypatch, capfd, words, window
@@ -299,12 +312,13 @@ def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
             "the script ended with status 134",
             marks=exhaustive,
         ),
-        (
+        pytest.param(
             ["train"],
             {"window": "5:9"},
             0,
             Ending.LOADER_ENDED,
             "6 steps were run, the window needs 9 (it ends with step 9)",
+            marks=exhaustive,
         ),
         pytest.param(
             ["two", "train"],
@@ -409,6 +423,7 @@ def test_two_gigabytes_of_output_go_through(tmp_path):
     assert int(peak_kb) < 300_000
 
 
+@exhaustive
 def test_a_full_disk_is_told_and_the_script_goes_on(tmp_path):
     status, _, _, *codes = driven(tmp_path / "out", "train", limit=20_000)
     assert status == "0"
@@ -501,6 +516,7 @@ def test_a_python_that_takes_no_bootstrap_is_told(tmp_path):
     )
 
 
+@exhaustive
 def test_without_a_plan_the_bootstrap_does_nothing(tmp_path):
     injected = Path(run_script.__code__.co_filename).parent / "injected"
     code = "import sys, torch; print(len(torch.nn.modules.module._global_forward_hooks))"
@@ -509,6 +525,7 @@ def test_without_a_plan_the_bootstrap_does_nothing(tmp_path):
     assert said.stdout.strip() == "0"
 
 
+@exhaustive
 def test_a_compiled_model_runs_under_warnings_as_errors(tmp_path):
     code = (
         "import torch; net = torch.compile(torch.nn.Linear(8, 4), backend='eager'); "

@@ -288,6 +288,7 @@ def test_what_one_side_lacks_and_what_fails_here_is_told(checkout):
 FAILS = "def test_first():" + BROKEN
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_pytest_stopped_before_is_not_green(checkout):
     checkout.commit(test_a=FAILS, test_replay=REPLAY, test_0=REPLAY)
     status, said = checkout.ab("--base", "main", "--", "-x")
@@ -344,7 +345,11 @@ def test_a_base_that_lacks_the_test_compares_nothing(checkout):
     "base, why",
     [
         ({"test_replay": "import no_such_module\n"}, "ModuleNotFoundError: No module named 'no_such_module'"),
-        ({"test_replay": "import os; os.kill(os.getpid(), 9)\n"}, "it was ended by SIGKILL, which the system sends"),
+        pytest.param(
+            {"test_replay": "import os; os.kill(os.getpid(), 9)\n"},
+            "it was ended by SIGKILL, which the system sends",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=["test", "killed"],
 )
@@ -380,6 +385,7 @@ def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
+@pytest.mark.exhaustive
 def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
     """`pip install ./packages/core` without -e: both sides would run what is installed."""
     where = "packages/core/src"
@@ -424,7 +430,10 @@ def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
         (["--base", "main", "--", "no_such_test.py"], "there is no no_such_test.py; name tests that use perfguard"),
         (["--base", "main", "--", "-k", "nothing"], "pytest collected no test; name tests that use perfguard"),
         (["--base", "main", "--", "test_plain.py"], "nothing was measured here: no test that was run uses perfguard"),
-        (["--base", "main", "--", "test_torn.py"], "nothing was measured here: ValueError: torn"),
+        pytest.param(
+            *(["--base", "main", "--", "test_torn.py"], "nothing was measured here: ValueError: torn"),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_a_call_that_means_nothing_is_refused_in_one_sentence(checkout, arguments, why):
@@ -470,7 +479,11 @@ def runs(pid: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.exhaustive)],
+    ids=["ctrl-c", "kill-9"],
+)
 def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
     checkout.commit(test_hangs=HANGS)
     before = checkout.contents()

@@ -55,6 +55,7 @@ def calibrate(project: Path, *arguments: str) -> subprocess.CompletedProcess[str
     return run_program(SCRIPT, "calibrate", *arguments, cwd=project)
 
 
+@pytest.mark.exhaustive
 def test_what_is_exact_is_told_to_be_steady_or_not(calibrated):
     _, done = calibrated
     assert done.returncode == 0, done.stdout + done.stderr

@@ -54,6 +54,7 @@ def test_no_framework_is_something_to_do():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_framework_that_does_not_work_loses_only_itself(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mindspore", None)
     monkeypatch.setattr(doctor, "_IMPORT_S", 8.0)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from tests.cli import run
 from tests.programs import run_program
@@ -35,14 +36,23 @@ def perfguard(directory: Path, *arguments: str, **environment: str) -> subproces
     return run_program(*command, cwd=directory, **own | environment)
 
 
-def said(ended: subprocess.CompletedProcess[str]) -> list[str]:
+@pytest.fixture
+def here(project, monkeypatch):
+    """Run the command in this process, in the project; the script has a process of its own."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("RECORDING", str(project / "out"))
+    return lambda *arguments: run("run", *arguments)
+
+
+def said(ended: subprocess.CompletedProcess[str] | Result) -> list[str]:
     return [line.removeprefix("perfguard: ") for line in ended.stderr.splitlines() if line.startswith("perfguard: ")]
 
 
-def test_a_script_is_stored_compared_and_found_worse(project):
+def test_a_script_is_stored_compared_and_found_worse(project, here):
     window = ("--window", "2:4", "--", "python", "torch_train.py")
-    first = perfguard(project, *window, "train")
-    assert first.returncode == 4
+    first = here(*window, "train")
+    assert first.exit_code == 4
     assert said(first)[0] == "INCONCLUSIVE torch_train.py::train"
     assert said(first)[1] == "  B101 no baseline to compare with: there is none"
     assert (
@@ -50,8 +60,8 @@ def test_a_script_is_stored_compared_and_found_worse(project):
         == "store this as the baseline with: perfguard run --update --window 2:4 -- python torch_train.py train"
     )
 
-    stored = perfguard(project, "--update", "--reason", "the first", *window, "train")
-    assert (stored.returncode, said(stored)[0]) == (0, "created torch_train.py::train")
+    stored = here("--update", "--reason", "the first", *window, "train")
+    assert (stored.exit_code, said(stored)[0]) == (0, "created torch_train.py::train")
     assert len(list((project / "baselines").glob("*.json"))) == 1
 
     again = perfguard(project, "--report", "report.json", *window, "train")
@@ -69,28 +79,29 @@ def test_a_script_is_stored_compared_and_found_worse(project):
     (project / "torch_train.py").write_text(
         script.replace("        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n")
     )
-    worse = perfguard(project, *window, "train")
-    assert worse.returncode == 1
+    worse = here(*window, "train")
+    assert worse.exit_code == 1
     assert said(worse)[0] == "FAILED torch_train.py::train"
     assert any("R102 memory_allocated_bytes[cpu] " in line for line in said(worse))
     assert any("aten::sin" in line for line in said(worse))
 
     kept = {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")}
-    refused = perfguard(project, "--update", *window, "train")
-    assert refused.returncode == 1
+    refused = here("--update", *window, "train")
+    assert refused.exit_code == 1
     assert said(refused)[0] == "refused torch_train.py::train"
     assert said(refused)[1].startswith("  B110 the baseline would get worse without a reason: ")
     assert said(refused)[1].endswith('; if this is intended, say why: --reason "why"')
     assert any(line.startswith("  worse: memory_allocated_bytes[cpu] ") for line in said(refused))
     assert {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")} == kept
 
-    accepted = perfguard(project, "--update", "--reason", "a sine", *window, "train")
-    assert (accepted.returncode, said(accepted)[0]) == (0, "updated torch_train.py::train")
+    accepted = here("--update", "--reason", "a sine", *window, "train")
+    assert (accepted.exit_code, said(accepted)[0]) == (0, "updated torch_train.py::train")
     assert any(line.endswith("operator_calls[aten::sin] is new: 1 calls/step") for line in said(accepted))
     (stored_now,) = (project / "baselines").glob("*.json")
     assert json.loads(stored_now.read_text())["reason"] == "a sine"
 
 
+@pytest.mark.exhaustive
 def test_the_sample_of_the_documents_ends_in_a_verdict(project):
     pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
     ended = perfguard(project, "--update", "--", "python", "seed_train.py")
@@ -103,6 +114,7 @@ def test_the_sample_of_the_documents_ends_in_a_verdict(project):
     assert any("has its own profiler (mindspore.Profiler); its output in" in line for line in lines)
 
 
+@pytest.mark.exhaustive
 def test_the_status_of_the_script_is_that_of_the_command(project):
     ended = perfguard(project, "--", "python", "torch_train.py", "train", "exit")
     assert ended.returncode == 7, ended.stderr
@@ -127,10 +139,8 @@ def test_the_status_of_the_script_is_that_of_the_command(project):
         ((), 2, []),
     ],
 )
-def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, monkeypatch, arguments, status, lines):
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    ended = run("run", *arguments)
+def test_what_goes_wrong_has_its_exit_code_and_one_sentence(here, arguments, status, lines):
+    ended = here(*arguments)
     assert ended.exit_code == status, ended.stderr
     for line in lines:
         assert line in ended.stderr

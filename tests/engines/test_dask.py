@@ -174,6 +174,7 @@ def test_a_directory_that_workers_do_not_see_is_said(engine, tmp_path):
         engine.require_access(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.exhaustive
 def test_a_url_of_this_process_is_for_no_cluster(scheduler):
     fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard-ml[remote]")
     fsspec.filesystem("memory").pipe("/of-this-process/a.txt", b"text")

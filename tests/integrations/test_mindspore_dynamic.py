@@ -218,6 +218,7 @@ def mindspore():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_windows_switched_on_in_mid_training_are_both_whole(tmp_path, mindspore):
     edits = {"2": {"start_step": 5, "stop_step": 7, "profile_memory": True}, "12": {"start_step": 15, "stop_step": 16}}
     windows = train(tmp_path, "graph", 18, edits)

@@ -251,6 +251,7 @@ def test_a_timeline_explains_what_it_has_and_nothing_else(opened):
     assert alone == "A colour is an operator; what it calls is below it. Drag to move; Ctrl and the wheel zoom."
 
 
+@pytest.mark.exhaustive
 def test_300_workloads_are_one_page(browser, pages, tmp_path):
     path = tmp_path / "many.html"
     names = [f"tests/test_{number:03d}.py::test_{'long_' * 70}{number}" for number in range(300)]
