@@ -169,8 +169,9 @@ def damaged_kernels(tmp_path_factory):
     return of
 
 
-@pytest.mark.parametrize("layout", ["pt-npu", pytest.param("ms-2.5+", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("layout", ["pt-npu", "ms-2.5+"])
 @pytest.mark.parametrize("name", MORE_DAMAGE)
+@pytest.mark.exhaustive
 def test_damaged_kernels_are_judged_alike(damaged_kernels, layout, name):
     refuse_difference(damaged_kernels(layout)[name])
 

@@ -53,7 +53,7 @@ def environment() -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
-    [("--json",), ("--explain", "--metrics", "--select", "S,I")],
+    [("--json",), pytest.param(("--explain", "--metrics", "--select", "S,I"), marks=pytest.mark.exhaustive)],
 )
 def test_what_is_printed_and_written_does_not_depend_on_the_number_of_jobs(ranks, tmp_path, more):
     printed = {
@@ -191,7 +191,7 @@ def cpu_s(pid: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
 def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(many, jobs):
     """As a terminal does it: all processes of the group get the signal."""
     process = subprocess.Popen(

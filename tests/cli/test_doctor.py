@@ -92,6 +92,7 @@ def test_numpy_2_beside_mindspore_is_something_to_do(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_is_installed_works_and_the_noise_is_measured(tmp_path):
     for name in FRAMEWORKS:
         pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")

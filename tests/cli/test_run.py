@@ -49,8 +49,33 @@ def said(ended: subprocess.CompletedProcess[str] | Result) -> list[str]:
     return [line.removeprefix("perfguard: ") for line in ended.stderr.splitlines() if line.startswith("perfguard: ")]
 
 
-def test_a_script_is_stored_compared_and_found_worse(project, here):
-    window = ("--window", "2:4", "--", "python", "torch_train.py")
+WINDOW = ("--window", "2:4", "--", "python", "torch_train.py")
+
+
+def test_a_script_is_stored_and_found_worse(project, here):
+    stored = here("--update", "--reason", "the first", *WINDOW, "train")
+    assert (stored.exit_code, said(stored)[0]) == (0, "created torch_train.py::train")
+    assert len(list((project / "baselines").glob("*.json"))) == 1
+
+    do_more(project)
+    worse = here(*WINDOW, "train")
+    assert worse.exit_code == 1
+    assert said(worse)[0] == "FAILED torch_train.py::train"
+    assert any("R102 memory_allocated_bytes[cpu] " in line for line in said(worse))
+    assert any("aten::sin" in line for line in said(worse))
+
+
+def do_more(project: Path) -> None:
+    """Let the script compute a sine in every step."""
+    script = (project / "torch_train.py").read_text()
+    (project / "torch_train.py").write_text(
+        script.replace("        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n")
+    )
+
+
+@pytest.mark.exhaustive
+def test_a_script_is_compared_refused_and_accepted(project, here):
+    window = WINDOW
     first = here(*window, "train")
     assert first.exit_code == 4
     assert said(first)[0] == "INCONCLUSIVE torch_train.py::train"
@@ -75,16 +100,7 @@ def test_a_script_is_stored_compared_and_found_worse(project, here):
     assert known["operator_calls", "aten::addmm"]["state"] == "same"
     assert known["operator_time", "aten::addmm"]["current"] > 0
 
-    script = (project / "torch_train.py").read_text()
-    (project / "torch_train.py").write_text(
-        script.replace("        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n")
-    )
-    worse = here(*window, "train")
-    assert worse.exit_code == 1
-    assert said(worse)[0] == "FAILED torch_train.py::train"
-    assert any("R102 memory_allocated_bytes[cpu] " in line for line in said(worse))
-    assert any("aten::sin" in line for line in said(worse))
-
+    do_more(project)
     kept = {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")}
     refused = here("--update", *window, "train")
     assert refused.exit_code == 1

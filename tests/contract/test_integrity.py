@@ -832,7 +832,9 @@ def test_damaged_facts_are_refused_in_one_sentence_with_the_next_command(copy_re
 TOKENS = [b"", b"\n", b",", b";", b'"', b"\\", b"[", b"{", b"}", b"\xff", b"\0", b"-1", b"1e999", b"null", b"nan", b" "]
 
 
-@pytest.mark.parametrize("recording", [GRAPH, PYNATIVE, TORCH, REPEAT])
+@pytest.mark.parametrize(
+    "recording", [GRAPH, TORCH, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in (PYNATIVE, REPEAT))]
+)
 @settings(
     max_examples=5,
     deadline=None,

@@ -478,7 +478,7 @@ def run_side_by_side(function, place: Path, processes: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
 def test_runs_side_by_side_lose_no_entry(tmp_path, processes):
     store = BaselineDirectory(tmp_path)
     store.save(baseline(CALLS, workload="shared"))
@@ -492,7 +492,7 @@ def test_runs_side_by_side_lose_no_entry(tmp_path, processes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
 def test_refreshes_side_by_side_lose_no_entry(tmp_path, processes):
     run_side_by_side(refresh_all, tmp_path, processes)
     assert STORES["directory"](tmp_path).workloads() == [*(f"own {number}" for number in range(processes)), "shared"]

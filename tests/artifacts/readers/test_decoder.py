@@ -150,6 +150,7 @@ def typed(value: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_real_trace_is_judged_as_jsonschema_judges_it_event_by_event(tmp_path, real_traces):
     """As it is, and with some events damaged."""
     random = Random(1)

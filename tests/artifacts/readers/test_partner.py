@@ -66,6 +66,7 @@ def test_real_recordings_come_out_the_same(name):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_corpus_comes_out_the_same(real_traces):
     several = sorted({path.parent for path, _ in real_traces})
     the_same(*several, at_least=0, chunk_bytes=30_000)

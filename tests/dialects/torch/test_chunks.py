@@ -90,7 +90,7 @@ def damaged(data, name: str, place: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", [REAL[0], pytest.param(REAL[1], marks=pytest.mark.exhaustive)])
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
