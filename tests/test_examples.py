@@ -25,7 +25,7 @@ NEEDED = {
     "profiler-wheel": ("torch", 3),
 }
 #: Examples of what other tests try as well: two or three runs with a large framework each.
-VARIANTS = ("mindspore", "trainer", "lightning", "torchrun")
+VARIANTS = ("mindspore", "trainer", "lightning", "torchrun", "profiler-wheel")
 
 
 @dataclass(frozen=True)

@@ -241,6 +241,7 @@ def test_another_environment_is_compared_exactly_and_times_that_are_off_are_off_
 BROKEN = "\n    raise AssertionError('no luck')\n"
 
 
+@pytest.mark.exhaustive
 def test_each_workload_that_is_not_compared_or_not_timed_has_its_reason(checkout, tmp_path, monkeypatch):
     """Nor does a side alone write to the page of a job, which is told of the comparison by --markdown."""
     markdown, page = tmp_path / "ab.md", tmp_path / "page.md"

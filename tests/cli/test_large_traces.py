@@ -66,33 +66,35 @@ def with_an_event_of(size: int, text: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "packed", "code", "says", "peak_mib"),
     [
-        pytest.param(lambda text: text, False, 0, "PASSED", PEAK_MIB, id="nothing"),
+        pytest.param(lambda text: text, False, 0, "PASSED", PEAK_MIB, id="nothing", marks=pytest.mark.exhaustive),
         pytest.param(
             lambda text: text[:23_456_789], False, Exit.INVALID, "in the middle of an event at byte 23456789", PEAK_MIB,
             id="cut off",
         ),
         pytest.param(
-            lambda text: text + text, False, Exit.INVALID, "a second document begins at byte", PEAK_MIB, id="two documents"
+            lambda text: text + text, False, Exit.INVALID, "a second document begins at byte", PEAK_MIB,
+            id="two documents", marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             lambda text: with_an_event_of(50_000_000, text), False, 0, "PASSED", PEAK_OF_A_LONG_EVENT_MIB,
-            id="an event of 50 MB",
+            id="an event of 50 MB", marks=pytest.mark.exhaustive,
         ),
         pytest.param(
-            lambda text: text.replace(b'"ph"', b'"pf"', 1), False, Exit.INVALID, "S103", PEAK_MIB, id="an unknown key"
+            lambda text: text.replace(b'"ph"', b'"pf"', 1), False, Exit.INVALID, "S103", PEAK_MIB,
+            id="an unknown key", marks=pytest.mark.exhaustive,
         ),
         pytest.param(lambda text: gzip.compress(text, 1), True, 0, "PASSED", PEAK_MIB, id="gzip"),
         pytest.param(
             lambda text: b"".join(gzip.compress(text[at : at + 5_000_000], 1) for at in range(0, len(text), 5_000_000)),
-            True, 0, "PASSED", PEAK_MIB, id="gzip of many members",
+            True, 0, "PASSED", PEAK_MIB, id="gzip of many members", marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             lambda text: gzip.compress(text, 1)[:-8] + bytes(8), True, Exit.INVALID, "CRC check failed", PEAK_MIB,
-            id="gzip with a bad trailer",
+            id="gzip with a bad trailer", marks=pytest.mark.exhaustive,
         ),
         pytest.param(
             lambda text: gzip.compress(text, 1)[:1_000_000], True, Exit.INVALID, "it is not whole gzip", PEAK_MIB,
-            id="gzip that is cut off",
+            id="gzip that is cut off", marks=pytest.mark.exhaustive,
         ),
     ],
 )  # fmt: skip

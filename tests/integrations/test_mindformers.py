@@ -990,6 +990,7 @@ def wheels(tmp_path_factory):
     ],
     ids=["window", "window-1.7.0", "from-the-start"],
 )
+@pytest.mark.exhaustive
 def test_the_real_callback_profiles_the_steps_perfguard_reads(tmp_path, wheels, version, start, stop, init_start):
     """mindformers wants MindSpore 2.11, which no index has; its ProfileMonitor and MindFormerConfig run with 2.10."""
     from perfguard.contract import inspect
@@ -1096,6 +1097,7 @@ def collected(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COLLECTED)
+@pytest.mark.exhaustive
 def test_the_real_collector_leaves_what_is_expected(collected, name):
     summary, place = collected[name]
     _, steps, epochs, values, tensors = COLLECTED[name]
@@ -1116,6 +1118,7 @@ def test_the_real_collector_leaves_what_is_expected(collected, name):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_real_collector_keeps_its_size_and_says_so(collected):
     summary, place = collected["sized"]
     verdict = perfguard.check(place, expect=summary.expectation(60))
