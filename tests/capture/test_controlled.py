@@ -16,8 +16,9 @@ from perfguard.capture.controlled import ControlledWindow, StepClock, bind, cont
 from perfguard.errors import CaptureError
 from perfguard.measure import measure_runs
 from perfguard.timing import Timing, read_timing, write_timing
+from tests.installed import needed
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+torch = needed("torch", "models")
 
 
 @pytest.fixture

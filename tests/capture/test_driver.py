@@ -17,8 +17,9 @@ from perfguard.errors import CaptureError, UsageError
 from perfguard.findings import Severity
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
+from tests.installed import needed
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+torch = needed("torch", "models")
 pytestmark = pytest.mark.slow
 
 WINDOW = StepWindow(skip_first=2, wait=1, warmup=1, active=2, repeat=2)

@@ -15,9 +15,10 @@ from perfguard.capture.mindspore_options import mindspore_options
 from perfguard.errors import UsageError
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
+from tests.installed import needed
 from tests.programs import run_program
 
-mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
+mindspore = needed("mindspore", "models")
 pytestmark = pytest.mark.slow
 
 from perfguard.capture.mindspore_backend import MindSporeBackend  # noqa: E402

@@ -21,9 +21,10 @@ from perfguard.judge.tolerance import Policy
 from perfguard.measure import measure
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
+from tests.installed import needs
 from tests.programs import wait_until
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+needs("torch", "models")
 pytestmark = pytest.mark.slow
 exhaustive = pytest.mark.exhaustive
 

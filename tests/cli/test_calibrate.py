@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli import RECORDINGS, TORCH
+from tests.installed import needs
 from tests.programs import run_program
 
-pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard-ml[calibrate]'")
+needs("scipy", "calibrate")
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,10 @@ import pytest
 from click.testing import Result
 
 from tests.cli import run
+from tests.installed import needs
 from tests.programs import run_program
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+needs("torch", "models")
 pytestmark = pytest.mark.slow
 
 SCRIPTS = Path(__file__).parents[1] / "capture" / "scripts"

@@ -18,9 +18,10 @@ from perfguard.errors import UsageError
 from perfguard.recording import Recording
 from tests.cli import run
 from tests.engines import calls
+from tests.installed import needed
 from tests.runs import several_runs
 
-dask_distributed = pytest.importorskip("distributed", reason="--engine dask needs the extra perfguard-ml[dask]")
+dask_distributed = needed("distributed", "dask")
 
 pytestmark = pytest.mark.slow
 

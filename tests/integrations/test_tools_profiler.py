@@ -23,10 +23,11 @@ from perfguard.integrations.tools_part import CLAIM_FILE
 from perfguard.integrations.tools_profiler import ToolsProfiler, tools_profiler
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
+from tests.installed import needed
 from tests.integrations.test_tools_config import REAL
 from tests.programs import run_program
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+torch = needed("torch", "models")
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).parent / "scripts" / "torch_tools.py"

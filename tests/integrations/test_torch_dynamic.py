@@ -29,10 +29,11 @@ from perfguard.integrations.torch_dynamic import (
     read_dynamic_config,
 )
 from perfguard.recording import Ending, read_recording
+from tests.installed import needed
 from tests.integrations.test_tools_config import anything
 from tests.programs import wait_until
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+torch = needed("torch", "models")
 
 SCRIPT = Path(__file__).parent / "scripts" / "torch_dynamic_loop.py"
 FILE = Path("dynamic", CONFIG_FILE)

@@ -19,8 +19,9 @@ from perfguard.judge.calibration import (
 )
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from tests.facts import measured
+from tests.installed import needs
 
-pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard-ml[calibrate]'")
+needs("scipy", "calibrate")
 
 STEADY = [2.0, 2.1, 2.05, 2.2, 2.02] * 4
 

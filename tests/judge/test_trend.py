@@ -15,8 +15,9 @@ from perfguard.judge.tolerance import Tolerance, default_tolerance
 from perfguard.judge.trend import Series, Trend, change_points, trend
 from perfguard.measure import METRICS
 from tests.histories import series
+from tests.installed import needs
 
-pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard-ml[history]'")
+needs("ruptures", "history")
 
 LIMIT = Tolerance(relative=0.10)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import perfguard
+from tests.installed import needs
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+needs("torch", "models")
 
 pytestmark = [
     pytest.mark.slow,

@@ -12,8 +12,9 @@ from perfguard.measure import METRICS
 from perfguard.reports.trend import _since, drawn, moment_text, trend_lines, trend_text
 from perfguard.screen import Screen
 from tests.histories import FIRST, commit, series
+from tests.installed import needs
 
-pytest.importorskip("ruptures", reason="ruptures is not installed: pip install 'perfguard-ml[history]'")
+needs("ruptures", "history")
 
 
 def told(values, *, metric="peak_memory_bytes", tolerance=None, **changes) -> Trend:
