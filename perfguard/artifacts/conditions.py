@@ -199,17 +199,8 @@ def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> It
 
 
 def unasked(expected: Mapping[str, bool], asked: Set[str]) -> list[str]:
-    """Return the expected conditions, in the syntax of `--expect`, that nothing depends on of what is `asked`.
-
-    `cpu` stands for cpu_device and no-gpu: where the first is asked, the others are no words of the caller.
-    """
-    follow = {
-        rest
-        for (first, value), *others in _WORDS.values()
-        if first in asked and expected.get(first) is value
-        for rest, _ in others
-    }
-    return [name if value else f"no-{name}" for name, value in expected.items() if name not in asked | follow]
+    """Return the conditions that are expected to be on, and that nothing depends on of what is `asked`."""
+    return [name for name, is_on in expected.items() if is_on and name not in asked]
 
 
 def shown(expression: str) -> str:

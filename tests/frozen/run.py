@@ -60,6 +60,7 @@ def main(arguments: list[str]) -> int:
     """Compare, or write; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.frozen", description=__doc__)
     parser.add_argument("--place", default="*", help="only places of this name, for instance 'corpus/gpu/*'")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only each Nth of these places")
     parser.add_argument("--show", action="store_true", help="print the facts of these places as they are now")
     parser.add_argument("--all", action="store_true", help="print every difference, also those that are meant")
     parser.add_argument("--write", action="store_true", help="keep the facts as they are now")
@@ -70,18 +71,19 @@ def main(arguments: list[str]) -> int:
     bases = [*real(corpus_directory()), *generated()]
     if asked.make_mutants:
         _make_mutants(bases)
-    places = [one for one in [*bases, *mutated(bases)] if _pattern(asked.place).fullmatch(one.name)]
+    places = [one for one in [*bases, *mutated(bases)] if _pattern(asked.place).fullmatch(one.name)][:: asked.every]
+    is_whole = asked.place == "*" and asked.every == 1
     now = _read(places, asked.processes)
     if asked.show:
         for name, facts in now.items():
             print(name, *(f"  {fact}" for fact in facts), sep="\n")
         return 0
     if asked.write:
-        kept = {**_kept(), **now} if asked.place != "*" else now
+        kept = now if is_whole else {**_kept(), **now}
         FACTS.write_bytes(lzma.compress(json.dumps(_packed(kept), indent=0, sort_keys=True).encode(), preset=9))
         print(f"{len(now)} places written in {time.monotonic() - began:.0f} s, {FACTS.stat().st_size} bytes")
         return 0
-    code = _compared(now, is_whole=asked.place == "*", show_all=asked.all)
+    code = _compared(now, is_whole=is_whole, show_all=asked.all)
     print(f"{len(now)} places in {time.monotonic() - began:.0f} s")
     return code
 
