@@ -7,7 +7,7 @@ perfguard itself passed to the profiler, then the sources that a layout names: a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,11 +196,6 @@ def contradicted(expected: Mapping[str, bool], known: Mapping[str, Known]) -> It
         is_sure = name in known and known[name].is_stated and (known[name].value or name != "distributed")
         if is_sure and known[name].value is not value:
             yield (name if value else f"no-{name}"), known[name]
-
-
-def unasked(expected: Mapping[str, bool], asked: Set[str]) -> list[str]:
-    """Return the conditions that are expected to be on, and that nothing depends on of what is `asked`."""
-    return [name for name, is_on in expected.items() if is_on and name not in asked]
 
 
 def shown(expression: str) -> str:

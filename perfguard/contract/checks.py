@@ -22,17 +22,15 @@ from functools import cache
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.conditions import parts_of
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, Place, entries, place_of, words
-from perfguard.dialects.queries import DIALECTS, by_folder, folders_of, sql
+from perfguard.dialects.queries import DIALECTS, by_folder, sql
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Finding, OwnCode, Severity, code_named, is_code
 
 if TYPE_CHECKING:
-    from perfguard.artifacts.layout import Layout
     from perfguard.artifacts.readable import Readable
     from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Cycle
@@ -133,13 +131,6 @@ _SEVERITIES = {one.value: one for one in Severity}
 def checks_of(folder: str) -> tuple[Check, ...]:
     """Return the checks of a folder of queries, in their order."""
     return parsed(sql(folder, "checks"), f"{folder}/checks.sql")
-
-
-def asked_of(layout: Layout) -> frozenset[str]:
-    """Return the conditions that anything of a layout depends on: its sources of conditions, its files, and its checks."""
-    files = (name for slot in layout.slots for name, _ in parts_of(slot.required))
-    checks = (one for folder in folders_of(layout.id) for one in checks_of(folder))
-    return frozenset(layout.conditions).union(files, *(one.when | {one.where} for one in checks))
 
 
 def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Finding]]:

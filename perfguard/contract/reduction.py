@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfguard.artifacts.conditions import Expectation, unasked
+from perfguard.artifacts.conditions import Expectation
 from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
-from perfguard.contract.checks import asked_of
-from perfguard.contract.completeness import stated
 from perfguard.contract.inspection import (
     Contract,
     Inspected,
@@ -244,7 +242,6 @@ class _Inspection:
         closed = tuple(f"{finding.place}/" for finding in found.findings if finding.code is Code.A109)
         tasks = self.tasks(found.cycles, closed)
         parents = tuple(parent.layout.id for parent in found.parents)
-        there = {one.layout.id: one.layout for one in found.cycles}
         del found
         notes: list[str] = []
         cycles: list[Cycle] = []
@@ -259,7 +256,6 @@ class _Inspection:
         findings += check_recording(recording, tuple(extracts))
         findings += _missing_ranks(extracts, expected)
         findings += _unmet_numbers(extracts, expected)
-        findings += _unjudged(recording, there, expected)
         findings += _other_steps(recording, expected, notes)
         return Contract(
             recording=recording,
@@ -391,13 +387,3 @@ def _unmet_numbers(extracts: list[Extract], expected: Expectation) -> Iterator[F
     if expected.numbers and not any(extract.layout == "summary" for extract in extracts):
         numbers = ", ".join(f"{name}={number}" for name, number in expected.numbers.items())
         yield Finding(code=Code.A110, place="summary", message=f"{numbers} is expected, but there is no summary file")
-
-
-def _unjudged(recording: Recording, known: Mapping[str, Layout], expected: Expectation) -> Iterator[Finding]:
-    """Yield a warning for expected conditions that nothing of these layouts depends on: they cannot be judged."""
-    if not known or not expected.conditions:
-        return
-    asked = frozenset(stated(recording, Expectation())["the recording"]).union(*map(asked_of, known.values()))
-    if unknown := unasked(expected.conditions, asked):
-        message = f"{listed(unknown)} is expected, but nothing in the layout {listed([*known])} depends on it"
-        yield Finding(code=Code.A110, severity=Severity.WARNING, message=message)

@@ -303,9 +303,8 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
         ),
         (
             ("graph", "ranks=1,steps=3"),
-            0,
-            "A110 (warning) the output differs from --expect: graph is expected, but nothing in the layout pt-torch "
-            "depends on it",
+            3,
+            "A110 the output differs from --expect: graph is expected, but it was off: layout pt-torch",
         ),
     ],
 )
