@@ -156,6 +156,7 @@ def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
     assert "operator_shapes[aten::addmm]" in changed(verdict)
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_begins_to_allocate_fails_and_one_that_stops_is_better(run):
     """torch writes no event of memory for a step that allocates nothing; that is a 0, and not a gap."""
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")

@@ -195,6 +195,7 @@ def calls_agree(theirs: dict[str, int], ours: dict[str, int]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_tensorboard_finds_steps_and_operators_of_a_recording(tmp_path, tensorboard):
     place = recorded_by_torch(tmp_path / "r")
     # Whether the recording or its profiler directory is the logdir.

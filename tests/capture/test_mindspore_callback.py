@@ -328,6 +328,7 @@ STOPS = {
 
 
 @pytest.mark.parametrize("case", STOPS)
+@pytest.mark.exhaustive
 def test_what_cannot_be_recorded_is_one_sentence(all_of, case):
     _, words, is_left = STOPS[case]
     dos = {name: {"made": {"start_step": 3, "stop_step": 5}, **do} for name, (do, _, _) in STOPS.items()}

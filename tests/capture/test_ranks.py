@@ -161,6 +161,7 @@ def test_ranks_that_ran_something_else_are_told(odd):
     assert findings(odd, Severity.WARNING)["C114"] == "rank 1 ran aten::sin 6 x, not 0, as rank 0 did"
 
 
+@pytest.mark.exhaustive
 def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(odd):
     verdict = examine(odd, workload="ranks", policy=Policy())
     baseline = Baseline(

@@ -38,6 +38,7 @@ def test_what_is_analysed_is_judged_as_check_does(collected):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_worst_counts_where_one_of_two_fails(collected, tmp_path):
     both = tmp_path / "both"
     for rank in ("rank_0", "rank_1"):

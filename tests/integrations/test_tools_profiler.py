@@ -245,7 +245,15 @@ def test_a_training_shorter_than_the_window_is_no_shorter_window(steps):
             "step 4 of 4: ProcessEnded: the process ended before stop() was called (ValueError: loss is gone)",
             "C108",
         ),
-        ("exit", Ending.INTERRUPTED, "step 4 of 4: ProcessEnded: the process ended before stop() was called", "C108"),
+        pytest.param(
+            *(
+                "exit",
+                Ending.INTERRUPTED,
+                "step 4 of 4: ProcessEnded: the process ended before stop() was called",
+                "C108",
+            ),
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_a_loop_that_ends_without_stop_leaves_a_recording_that_says_so(how, ending, reason, code):
