@@ -164,19 +164,26 @@ class Database:
         """Create the missing tables and views. Raises `UsageError` for views that DuckDB refuses."""
         import duckdb
 
-        for name, columns in definitions.tables.items():
-            if name not in self.waiting:
-                described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-                self.quick.execute(f"create table {name} ({described})")
-                self.waiting[name] = _WaitingRows(name, columns, self.quick)
-        for name, statements in definitions.views.items():
-            if statements not in self._views:
-                try:
-                    self.quick.execute(statements)
-                except duckdb.Error as error:
-                    reason = " ".join(str(error).split())
-                    raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {reason}") from error
-                self._views.add(statements)
+        tables = {name: columns for name, columns in definitions.tables.items() if name not in self.waiting}
+        views = {text: name for name, text in definitions.views.items() if text not in self._views}
+        if not tables and not views:
+            return
+        # In one transaction: each statement by itself would be written to the disk, where the tables are in a file.
+        self.hand_over()
+        self.quick.execute("begin")
+        for name, columns in tables.items():
+            described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+            self.quick.execute(f"create table {name} ({described})")
+        for statements, name in views.items():
+            try:
+                self.quick.execute(statements)
+            except duckdb.Error as error:
+                self.quick.execute("rollback")
+                reason = " ".join(str(error).split())
+                raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {reason}") from error
+        self.quick.execute("commit")
+        self.waiting |= {name: _WaitingRows(name, columns, self.quick) for name, columns in tables.items()}
+        self._views.update(views)
 
     def to_be_read(self) -> tuple[duckdb.DuckDBPyConnection, Path]:
         """Reopen the tables in their file read-only; return the connection, and the only file that it may write."""

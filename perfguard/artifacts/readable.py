@@ -57,8 +57,9 @@ class Answer:
 
 def make_readable(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the missing readable views."""
+    # In one transaction: each view by itself would be written to the disk, where the tables are in a file.
     connection.execute(
-        f"create schema if not exists {_SCHEMA};"
+        f"begin; create schema if not exists {_SCHEMA};"
         "create macro if not exists plain(quoted) as quoted ->> '$';"
         "create macro if not exists thread_named(code) as "
         "(select concat_ws('/', plain(process), plain(thread)) from threads where number = code)"
@@ -68,6 +69,7 @@ def make_readable(connection: duckdb.DuckDBPyConnection) -> None:
         if table not in _NUMBERED and table not in known and not table.startswith(_FILLING):
             shown = ", ".join(_shown(name, kind) for name, kind in columns)
             connection.execute(f"create view {_SCHEMA}.{table} as select {shown} from main.{table}")
+    connection.execute("commit")
 
 
 def _shown(name: str, kind: str) -> str:
