@@ -510,6 +510,25 @@ def test_a_test_that_is_there_is_left_and_reported(tmp_path):
 # -- for real ------------------------------------------------------------------------------------------------------------
 
 
+#: pytest three times in a process that imports the framework once: it stores, it judges, and it judges a wider layer.
+SESSIONS = """
+import pathlib, sys, pytest
+sys.dont_write_bytecode = True
+
+def session(option):
+    status = pytest.main(["-q", "-p", "no:cacheprovider", option])
+    for name in ("model", "conftest", "test_perfguard"):
+        del sys.modules[name]
+    print("ended with", int(status), len(list(pathlib.Path("tests", "baselines").glob("*.json"))))
+
+session("--perfguard-update")
+session("--perfguard")
+model = pathlib.Path("model.py")
+model.write_text(model.read_text().replace("2 * width", "8 * width"))
+session("--perfguard")
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "framework, model", [("torch", TORCH), pytest.param("mindspore", MINDSPORE, marks=pytest.mark.exhaustive)]
@@ -521,16 +540,11 @@ def test_the_first_test_is_green_and_a_wider_layer_is_red(tmp_path, framework, m
     # Times are not what is tested here.
     with (tmp_path / "pyproject.toml").open("a") as settings:
         settings.write('time = "off"\n')
-    pytest_ = [PYTEST, "-q", "-p", "no:cacheprovider"]
-    stored = run_program(*pytest_, "--perfguard-update", cwd=tmp_path)
-    assert stored.returncode == 0, stored.stdout + stored.stderr
-    assert len(list((tmp_path / "tests" / "baselines").glob("*.json"))) == 1
-    green = run_program(*pytest_, "--perfguard", cwd=tmp_path)
-    assert green.returncode == 0, green.stdout + green.stderr
-    write(tmp_path, {"model.py": model.replace("2 * width", "8 * width")})
-    red = run_program(*pytest_, "--perfguard", cwd=tmp_path)
-    assert red.returncode == 1, red.stdout + red.stderr
-    assert "perfguard FAILED: R102" in red.stdout
+    done = run_program(sys.executable, "-P", "-c", SESSIONS, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ended = [line for line in done.stdout.splitlines() if line.startswith("ended with ")]
+    assert ended == ["ended with 0 1", "ended with 0 1", "ended with 1 1"], done.stdout + done.stderr
+    assert "perfguard FAILED: R102" in done.stdout.rpartition(ended[1])[2]
 
 
 # -- the page ------------------------------------------------------------------------------------------------------------

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
+from perfguard.capture.command import Ended
+from perfguard.capture.script import ScriptRun
+from perfguard.recording import read_recording
 from tests.cli import run
 from tests.installed import needs
 from tests.programs import run_program
@@ -22,12 +27,19 @@ pytestmark = pytest.mark.slow
 SCRIPTS = Path(__file__).parents[1] / "capture" / "scripts"
 
 
+SETTINGS = '[tool.perfguard]\ntime = "off"\n'
+
+
+def made(directory: Path) -> Path:
+    for name in ("torch_train.py", "seed_train.py"):
+        shutil.copy(SCRIPTS / name, directory)
+    (directory / "pyproject.toml").write_text(SETTINGS)
+    return directory
+
+
 @pytest.fixture
 def project(tmp_path):
-    for name in ("torch_train.py", "seed_train.py"):
-        shutil.copy(SCRIPTS / name, tmp_path)
-    (tmp_path / "pyproject.toml").write_text('[tool.perfguard]\ntime = "off"\n')
-    return tmp_path
+    return made(tmp_path)
 
 
 def perfguard(directory: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -37,84 +49,95 @@ def perfguard(directory: Path, *arguments: str, **environment: str) -> subproces
     return run_program(*command, cwd=directory, **own | environment)
 
 
-@pytest.fixture
-def here(project, monkeypatch):
-    """Run the command in this process, in the project; the script has a process of its own."""
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    monkeypatch.setenv("RECORDING", str(project / "out"))
-    return lambda *arguments: run("run", *arguments)
-
-
-def said(ended: subprocess.CompletedProcess[str] | Result) -> list[str]:
+def said(ended: subprocess.CompletedProcess[str]) -> list[str]:
     return [line.removeprefix("perfguard: ") for line in ended.stderr.splitlines() if line.startswith("perfguard: ")]
 
 
-WINDOW = ("--window", "2:4", "--", "python", "torch_train.py")
+WINDOW = ("--window", "2:4", "--", "python", "torch_train.py", "train")
 
 
-def test_a_script_is_stored_and_found_worse(project, here):
-    stored = here("--update", "--reason", "the first", *WINDOW, "train")
-    assert (stored.exit_code, said(stored)[0]) == (0, "created torch_train.py::train")
-    assert len(list((project / "baselines").glob("*.json"))) == 1
-
-    do_more(project)
-    worse = here(*WINDOW, "train")
-    assert worse.exit_code == 1
-    assert said(worse)[0] == "FAILED torch_train.py::train"
-    assert any("R102 memory_allocated_bytes[cpu] " in line for line in said(worse))
-    assert any("aten::sin" in line for line in said(worse))
-
-
-def do_more(project: Path) -> None:
-    """Let the script compute a sine in every step."""
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A project in which a script was stored by a first run, and compared after it was changed."""
+    project = made(tmp_path_factory.mktemp("runs"))
+    stored = perfguard(project, "--update", "--reason", "the first", "--output", "first", *WINDOW)
+    assert stored.returncode == 0, stored.stderr
     script = (project / "torch_train.py").read_text()
     (project / "torch_train.py").write_text(
         script.replace("        optimizer.step()\n", "        torch.sin(inputs)\n        optimizer.step()\n")
     )
+    worse = perfguard(project, "--report", "report.json", "--output", "worse", *WINDOW)
+    return project, stored, worse
 
 
-@pytest.mark.exhaustive
-def test_a_script_is_compared_refused_and_accepted(project, here):
-    window = WINDOW
-    first = here(*window, "train")
-    assert first.exit_code == 4
-    assert said(first)[0] == "INCONCLUSIVE torch_train.py::train"
-    assert said(first)[1] == "  B101 no baseline to compare with: there is none"
-    assert (
-        said(first)[-1]
-        == "store this as the baseline with: perfguard run --update --window 2:4 -- python torch_train.py train"
-    )
-
-    stored = here("--update", "--reason", "the first", *window, "train")
-    assert (stored.exit_code, said(stored)[0]) == (0, "created torch_train.py::train")
+def test_a_script_is_stored_compared_and_found_worse(runs):
+    project, stored, worse = runs
+    assert said(stored)[0] == "created torch_train.py::train"
     assert len(list((project / "baselines").glob("*.json"))) == 1
-
-    again = perfguard(project, "--report", "report.json", *window, "train")
-    assert again.returncode == 0, again.stderr
-    assert said(again)[0] == "PASSED torch_train.py::train"
     # Which operators are shown is decided by their times; what is known of each is in the report.
-    assert any("aten::" in line for line in said(again))
+    assert any("aten::" in line for line in said(stored))
+
+    assert worse.returncode == 1
+    assert said(worse)[0] == "FAILED torch_train.py::train"
+    assert any("R102 memory_allocated_bytes[cpu] " in line for line in said(worse))
+    assert any("aten::sin" in line for line in said(worse))
     (workload,) = json.loads((project / "report.json").read_text())["workloads"]
-    assert workload["outcome"] == "PASSED"
+    assert workload["outcome"] == "FAILED"
     known = {(one["metric"], one["subject"]): one for one in workload["comparisons"]}
     assert known["operator_calls", "aten::addmm"]["state"] == "same"
     assert known["operator_time", "aten::addmm"]["current"] > 0
 
-    do_more(project)
-    kept = {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")}
-    refused = here("--update", *window, "train")
-    assert refused.exit_code == 1
-    assert said(refused)[0] == "refused torch_train.py::train"
-    assert said(refused)[1].startswith("  B110 the baseline would get worse without a reason: ")
-    assert said(refused)[1].endswith('; if this is intended, say why: --reason "why"')
-    assert any(line.startswith("  worse: memory_allocated_bytes[cpu] ") for line in said(refused))
-    assert {path.name: path.read_bytes() for path in (project / "baselines").glob("*.json")} == kept
 
-    accepted = here("--update", "--reason", "a sine", *window, "train")
-    assert (accepted.exit_code, said(accepted)[0]) == (0, "updated torch_train.py::train")
-    assert any(line.endswith("operator_calls[aten::sin] is new: 1 calls/step") for line in said(accepted))
-    (stored_now,) = (project / "baselines").glob("*.json")
+@pytest.fixture
+def judged(runs, tmp_path, monkeypatch):
+    """What `perfguard run` says where its script leaves a recording that one of the runs left, by the name of that."""
+    recorded, _, _ = runs
+    shutil.copytree(recorded / "baselines", tmp_path / "baselines")
+    (tmp_path / "pyproject.toml").write_text(SETTINGS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def judge(name, *arguments):
+        done = ScriptRun(recording=read_recording(recorded / name), ended=Ended(status=0))
+        monkeypatch.setattr("perfguard.capture.script.run_script", lambda script, *, workload, directory: done)
+        found = run("run", "--name", "torch_train.py::train", *arguments, *WINDOW)
+        return found.exit_code, [line.removeprefix("perfguard: ") for line in found.stderr.splitlines()]
+
+    return judge
+
+
+def test_without_a_baseline_it_says_how_to_store_one(judged, tmp_path):
+    shutil.rmtree(tmp_path / "baselines")
+    status, lines = judged("first")
+    assert status == 4
+    assert lines[0] == "INCONCLUSIVE torch_train.py::train"
+    assert lines[1] == "  B101 no baseline to compare with: there is none"
+    assert lines[-1] == (
+        "store this as the baseline with: perfguard run --update --name torch_train.py::train "
+        "--window 2:4 -- python torch_train.py train"
+    )
+
+
+def test_what_is_the_same_passes(judged):
+    status, lines = judged("first", "--report", "report.json")
+    assert (status, lines[0]) == (0, "PASSED torch_train.py::train")
+    (workload,) = json.loads(Path("report.json").read_text())["workloads"]
+    assert workload["outcome"] == "PASSED"
+
+
+def test_a_baseline_gets_worse_for_a_reason_only(judged):
+    kept = {path.name: path.read_bytes() for path in Path("baselines").glob("*.json")}
+    status, refused = judged("worse", "--update")
+    assert (status, refused[0]) == (1, "refused torch_train.py::train")
+    assert refused[1].startswith("  B110 the baseline would get worse without a reason: ")
+    assert refused[1].endswith('; if this is intended, say why: --reason "why"')
+    assert any(line.startswith("  worse: memory_allocated_bytes[cpu] ") for line in refused)
+    assert {path.name: path.read_bytes() for path in Path("baselines").glob("*.json")} == kept
+
+    status, accepted = judged("worse", "--update", "--reason", "a sine")
+    assert (status, accepted[0]) == (0, "updated torch_train.py::train")
+    assert any(line.endswith("operator_calls[aten::sin] is new: 1 calls/step") for line in accepted)
+    (stored_now,) = Path("baselines").glob("*.json")
     assert json.loads(stored_now.read_text())["reason"] == "a sine"
 
 
@@ -131,9 +154,9 @@ def test_the_sample_of_the_documents_ends_in_a_verdict(project):
     assert any("has its own profiler (mindspore.Profiler); its output in" in line for line in lines)
 
 
-@pytest.mark.exhaustive
 def test_the_status_of_the_script_is_that_of_the_command(project):
-    ended = perfguard(project, "--", "python", "torch_train.py", "train", "exit")
+    """That of one whose training was recorded before it failed is read in tests/capture/test_script.py."""
+    ended = perfguard(project, "--", "python", "-c", "raise SystemExit(7)")
     assert ended.returncode == 7, ended.stderr
     assert "C113 the script failed" in ended.stderr
     assert "Traceback" not in ended.stderr
@@ -142,7 +165,10 @@ def test_the_status_of_the_script_is_that_of_the_command(project):
 @pytest.mark.parametrize(
     ("arguments", "status", "lines"),
     [
-        (("--window", "5:9", "--", "python", "torch_train.py", "train"), 3, ["C106", "the window needs 9"]),
+        pytest.param(
+            *(("--window", "5:9", "--", "python", "torch_train.py", "train"), 3, ["C106", "the window needs 9"]),
+            marks=pytest.mark.exhaustive,
+        ),
         (("--window", "9:5", "--", "python", "torch_train.py"), 2, ["start_step=9, stop_step=5 is not a window"]),
         (
             ("--window", "x", "--", "python", "torch_train.py"),
@@ -156,30 +182,18 @@ def test_the_status_of_the_script_is_that_of_the_command(project):
         ((), 2, []),
     ],
 )
-def test_what_goes_wrong_has_its_exit_code_and_one_sentence(here, arguments, status, lines):
-    ended = here(*arguments)
+def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, monkeypatch, arguments, status, lines):
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    ended = run("run", *arguments)
     assert ended.exit_code == status, ended.stderr
     for line in lines:
         assert line in ended.stderr
 
 
 def test_ctrl_c_ends_the_script_and_says_so(project):
-    import signal
-    import time
-
-    command = [
-        sys.executable,
-        "-m",
-        "perfguard",
-        "run",
-        "--output",
-        "out",
-        "--",
-        sys.executable,
-        "torch_train.py",
-        "train",
-        "hang",
-    ]
+    hangs = "import time; print('hanging', flush=True); time.sleep(600)"
+    command = [sys.executable, "-m", "perfguard", "run", "--output", "out", "--", sys.executable, "-c", hangs]
     process = subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "hanging\n"
