@@ -35,6 +35,18 @@ RECORDED = CHECKOUT / "tests" / "data" / "recorded"
 SECONDS_UNTIL_A_HANG = 10
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # With --dist loadscope, xdist begins with the modules that have the most tests: here those that take the least time.
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the modules that run frameworks and processes, so that no worker has one of them left at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 class Hung(BaseException):
     """A test hangs. No Exception, so that nothing under test can take it for one of its own (TimeoutError is an OSError)."""
 
