@@ -176,6 +176,7 @@ def test_what_is_measured_runs_and_counts(torch_source: Path, ascend_source: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ranks-3", "gpu-1", "gpu-1-other"])
+@pytest.mark.exhaustive
 def test_made_directories_pass_the_check(name: str, tmp_path: Path) -> None:
     found = inputs.prepared(name, tmp_path)
     done = CliRunner().invoke(cli, ["check", str(found.directory)])

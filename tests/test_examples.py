@@ -24,8 +24,6 @@ NEEDED = {
     "torchrun": ("torch", 1),
     "profiler-wheel": ("torch", 3),
 }
-#: Examples of what other tests try as well: two or three runs with a large framework each.
-VARIANTS = ("mindspore", "trainer", "lightning", "torchrun", "profiler-wheel")
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,8 @@ def missing(lines: tuple[str, ...], output: str, *, exact: bool) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.exhaustive] if one in VARIANTS else []) for one in NEEDED]
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NEEDED)
 def test_an_example_is_green_then_red_as_its_readme_says(name, tmp_path):
     framework, status = NEEDED[name]
     pytest.importorskip(framework, reason=f"{framework} is not installed: pip install 'perfguard-ml[dev]'")

@@ -286,6 +286,7 @@ def test_a_scripts_own_torch_profiler_keeps_its_window(tmp_path, monkeypatch):
         pytest.param(["legacy", "train"], "2:3", marks=exhaustive),
     ],
 )
+@exhaustive
 def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
     tmp_path, monkeypatch, capfd, words, window
 ):
@@ -332,6 +333,7 @@ def test_two_profilers_in_one_process_are_told_and_the_script_is_none_the_worse(
         (["train", "delete"], {"window": "2:4"}, 0, Ending.COMPLETE, ""),
     ],
 )
+@exhaustive
 def test_a_script_that_goes_wrong_is_told_and_keeps_its_status(tmp_path, words, how, status, ending, reason):
     done = run(tmp_path, TORCH, *words, **how)
     assert done.ended.status == status
@@ -378,6 +380,7 @@ TIMEOUT_S = 120
 
 
 @pytest.mark.usefixtures("impatient")
+@exhaustive
 def test_a_script_that_hangs_is_ended_with_all_it_started(tmp_path, capfd):
     """Even where it does not end when it is interrupted, and has a child in a session of its own."""
     done = run(tmp_path, TORCH, "train", "stubborn", "child", "hang", window="2:4", timeout_s=TIMEOUT_S)

@@ -44,6 +44,7 @@ def test_without_the_gate_there_is_one_step():
         assert train(steps, most=most) == (min(most, 1), [steps], "")
 
 
+@pytest.mark.exhaustive
 def test_a_timed_process_stops_the_training_when_it_has_enough(monkeypatch):
     pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
     from perfguard.capture import backend

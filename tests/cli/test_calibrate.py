@@ -66,6 +66,7 @@ def test_what_is_exact_is_told_to_be_steady_or_not(calibrated):
     assert any("operator_calls" in line and "2 values" in line for line in fickle)
 
 
+@pytest.mark.exhaustive
 def test_without_processes_of_their_own_no_rate_is_claimed(calibrated):
     _, done = calibrated
     assert "time was not compared: no workload was timed in processes of its own ten times" in done.stdout

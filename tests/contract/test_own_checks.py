@@ -127,6 +127,7 @@ def test_long_texts_are_cut(tmp_path):
     assert len(finding.message) < 1000
 
 
+@pytest.mark.exhaustive
 def test_processes_find_what_this_one_finds(tmp_path):
     generate("pt-torch", ranks=3, steps=2).write(tmp_path / "ranks")
     text = written("select cycle, row, name, duration_ns as ns from executions where name = 'aten::mm' and step = 1")

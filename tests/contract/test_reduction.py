@@ -79,7 +79,9 @@ def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
     assert measure(small) == measure(whole)
 
 
-@pytest.mark.parametrize("layout", ["pt-torch", "pt-npu", "ms-2.5+cpu"])
+@pytest.mark.parametrize(
+    "layout", ["pt-torch", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("pt-npu", "ms-2.5+cpu"))]
+)
 def test_what_only_metrics_need_is_not_queried_for_rules(layout, tmp_path, monkeypatch):
     place = Path(generate(layout, seed=1).write(tmp_path))
     for name in ("with_sums", "memory_of", "measured"):

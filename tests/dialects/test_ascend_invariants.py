@@ -1081,6 +1081,7 @@ def test_a_doubled_step_is_told_with_both_numbers(tmp_path):
         ("I107", "DELETE FROM MEMORY_RECORD WHERE rowid = 300", "memory_tables_tell_the_same"),
     ],
 )
+@pytest.mark.exhaustive
 def test_damage_to_a_real_database_is_found(msinsight, tmp_path, code, statement, check):
     copy = tmp_path / "copy"
     shutil.copytree(msinsight / "torch_npu-level1-db", copy, copy_function=shutil.copyfile)

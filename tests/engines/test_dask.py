@@ -92,6 +92,7 @@ def test_what_kills_a_worker_twice_is_lost_and_nothing_else_is(engine):
     assert found == [2 * item if item != 7 else "lost 7" for item in ITEMS]
 
 
+@pytest.mark.exhaustive
 def test_a_worker_killed_in_mid_run_is_made_up_for(ranks, engine):
     """Killed when the first result has come and the others have not; what is found is what is found without that."""
     killed = []

@@ -82,6 +82,7 @@ def place_of(directory):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_was_never_analysed_passes_once_it_is(recorded, tmp_path):
     """Ranks are analysed at a time, through a link as well, and one of which nothing is left hides no other."""
     places = {ending: tmp_path / "out" / f"rank_{rank}" for rank, ending in enumerate(("stopped", "raises", "killed"))}
@@ -144,6 +145,7 @@ def test_analysing_again_gives_the_same_result_and_another_than_before_is_told(c
     ],
     ids=["broken info", "nothing to tell of"],
 )
+@pytest.mark.exhaustive
 def test_the_analysers_own_error_comes_through_and_nothing_changes(copy, damage, reason):
     out = copy("stopped")
     damage(place_of(out))

@@ -170,6 +170,7 @@ def test_two_windows_of_one_run_are_recorded_apart_and_judged():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_edited_from_outside_while_a_loop_waits_for_nobody():
     FILE.parent.mkdir()
     loop = subprocess.Popen(

@@ -115,7 +115,7 @@ def is_well_made(shown: Shown, name: str, scheme: str) -> None:
 
 @pytest.mark.parametrize(
     "name, size, scheme",
-    [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), ("ranks", *SIGHTS[0])],
+    [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), pytest.param("ranks", *SIGHTS[0], marks=pytest.mark.exhaustive)],
     ids=["all on a phone", "hostile", "ranks"],
 )
 def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(opened, name, size, scheme):
@@ -135,7 +135,7 @@ def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [WIDTHS[0], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in WIDTHS[1:])])
 def test_no_label_is_clipped(opened, width):
     wrong = {}
     for name in ("passing", "failing", "invalid", "both-sides", "two-ranks", "ranks", "hostile", "long", "history"):

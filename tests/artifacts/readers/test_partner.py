@@ -75,6 +75,7 @@ def test_the_corpus_comes_out_the_same(real_traces):
 @pytest.mark.parametrize("name", [REAL[0], often(REAL[1])])
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
+@pytest.mark.exhaustive
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
     directories = [damaged(data, name, place) for place in places(tmp_path_factory.mktemp("damaged"), 4)]
     the_same(*directories, at_least=0, chunk_bytes=chunk_bytes)
