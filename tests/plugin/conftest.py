@@ -25,6 +25,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.distributions import add_distribution
+
 FORKS = Path(__file__).with_name("forks.py")
 RECORDINGS = Path(__file__).parent.parent / "data" / "recordings"
 
@@ -60,6 +62,53 @@ def matmul(batch=None):
 
 """
 
+#: A backend that starts no framework: whatever the steps do, it leaves what torch's real profiler left of three steps. For
+#: tests of processes, of which each would import torch otherwise. Threads are a number of the process, as they are in torch.
+WRITTEN = f"""
+import shutil
+from perfguard.capture import Target
+
+class Written:
+    name = "written"
+    conditions = {{"memory": True, "shapes": True}}
+    threads = before = 4
+
+    def prepare(self, threads):
+        Written.threads = threads
+
+    def restore(self):
+        Written.threads = self.before
+
+    def target(self):
+        return Target(
+            device="cpu", mode="eager", world_size=1, rank=0, threads=self.threads, device_name="", packages={{}}
+        )
+
+    def synchronize(self):
+        pass
+
+    def start(self, directory, window):
+        assert (window.warmup, window.active, window.repeat) == (1, 3, 1), window
+        self.directory = directory
+
+    def advance(self):
+        pass
+
+    def stop(self):
+        shutil.copytree({str(RECORDINGS / "torch-mlp" / "profiler")!r}, self.directory, dirs_exist_ok=True)
+"""
+#: The head of a test file whose steps run under it: as many of each kind as the recording has.
+WRITTEN_HEAD = """
+import os
+import time
+import numpy as np
+import pytest
+import perfguard as pg
+from perfguard import thresholds
+
+window = pg.StepWindow(skip_first=2, warmup=1, active=3)
+x = np.ones((64, 64), np.float32)
+"""
 
 #: Only a run that hangs takes so long, however busy the machine is.
 SECONDS_UNTIL_A_HANG = 600.0
@@ -168,6 +217,11 @@ class Project:
             for test, recording in tests.items()
         ]
         self.write(name, "\n".join(lines))
+
+    def written(self) -> None:
+        """Install the backend `written`."""
+        self.write("written.py", WRITTEN)
+        add_distribution(self.directory, "written", {"backends": {"written": "written:Written"}})
 
     environment = staticmethod(environment)
 

@@ -18,6 +18,7 @@ from perfguard.reports.page.figures import figures_of
 from perfguard.reports.reading import read_report
 from perfguard.stores.calibration import Calibration, write_calibration
 from tests.cli import run as perfguard
+from tests.plugin.conftest import WRITTEN_HEAD
 
 pytestmark = pytest.mark.slow
 
@@ -27,28 +28,21 @@ addopts = "-p no:randomly"
 """
 
 #: One step is a product of two matrices, as often as FACTOR says; in a timed process it sleeps SLEEP seconds, and keeps KEPT
-#: bytes for good. A suspect is timed in as many processes as the product has it, or in MOST_RUNS.
+#: bytes for good. A suspect is timed in as many processes as the product has it, or in MOST_RUNS; a window is a tenth of a
+#: second.
 MODEL = """
 import logging
-import os
-import time
-import pytest
-import torch
-import perfguard as pg
-from perfguard import thresholds
-
 # The suite itself makes a machine busy; what follows from that has tests of its own.
 thresholds.BUSY_SHARE = 1.0
+thresholds.WINDOW_S, thresholds.WARMUP_S = 0.1, 0.05
 thresholds.MOST_RUNS = int(os.environ.get("MOST_RUNS", thresholds.MOST_RUNS))
-pytestmark = pytest.mark.perfguard(backend="torch", timed_steps=5, window=pg.StepWindow(skip_first=1, warmup=1, active=2))
-x = torch.ones(128, 128)
 kept = []
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
 
 def product():
     # Only the timed process is slower: the profiled one has the operators it always had.
     for _ in range(int(os.environ.get("FACTOR", "1")) if IN_A_PROCESS else 1):
-        torch.mm(x, x)
+        multiply()
     if IN_A_PROCESS:
         time.sleep(float(os.environ.get("SLEEP", "0")))
         kept.append(bytes(int(os.environ.get("KEPT", "0"))))
@@ -57,13 +51,44 @@ def test_callable(perfguard):
     perfguard(product)
 """
 
+#: The steps under a backend that starts no framework, and under torch's.
+WRITTEN_STEPS = (
+    WRITTEN_HEAD
+    + """
+x = np.ones((128, 128), np.float32)
+pytestmark = pytest.mark.perfguard(backend="written", timed_steps=5, window=window)
+
+def multiply():
+    x @ x
+"""
+    + MODEL
+)
+TORCH_STEPS = (
+    """
+import os
+import time
+import pytest
+import torch
+import perfguard as pg
+from perfguard import thresholds
+
+pytestmark = pytest.mark.perfguard(backend="torch", timed_steps=5, window=pg.StepWindow(skip_first=1, warmup=1, active=2))
+x = torch.ones(128, 128)
+
+def multiply():
+    torch.mm(x, x)
+"""
+    + MODEL
+)
+
 
 @pytest.fixture(scope="module")
 def gated(module_project):
     """A project whose one test has a baseline of five processes."""
     project = module_project("controlled")
     project.write("pyproject.toml", SETTINGS)
-    project.write("test_a.py", MODEL)
+    project.written()
+    project.write("test_a.py", WRITTEN_STEPS)
     run = project.run("--perfguard-update", "--perfguard-report=created.json")
     assert run.status == 0, run.text
     return project
@@ -234,7 +259,8 @@ def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
     for number, how in enumerate((next(iter(ENDINGS)), *ENDINGS), start=1):
         lines += [f"        if number == {number}:", f"            {how}"]
     project.write(
-        "test_a.py", MODEL.replace("    perfguard(product)\n", "\n".join([*lines, "    perfguard(product)", ""]))
+        "test_a.py",
+        WRITTEN_STEPS.replace("    perfguard(product)\n", "\n".join([*lines, "    perfguard(product)", ""])),
     )
     run = project.run("--perfguard", "--perfguard-report=lost.json", env={"MOST_RUNS": str(len(ENDINGS))})
     assert run.counts == {"failed": 1}
@@ -246,7 +272,6 @@ def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
         assert said in lost["reason"]
 
 
-@pytest.mark.exhaustive
 def test_a_process_runs_its_tests_as_the_run_was_asked_to(module_project):
     """And a loop that is long enough for the gate is long enough to be timed, even if it spares no batch.
 
@@ -262,7 +287,7 @@ def test_a_process_runs_its_tests_as_the_run_was_asked_to(module_project):
     )
     project.write(
         "deep/test_b.py",
-        MODEL
+        TORCH_STEPS
         + """
 class TestIn:
     @pytest.mark.parametrize("name", ["a/b", "x::y"])

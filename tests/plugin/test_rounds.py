@@ -14,7 +14,7 @@ from perfguard.plugin.rounds import Rounds
 from perfguard.settings import Settings
 from perfguard.timing import LostRun
 from tests.judge.test_time import timing
-from tests.plugin.conftest import RECORDINGS
+from tests.plugin.conftest import RECORDINGS, WRITTEN_HEAD
 
 SETTINGS = """
 [tool.pytest.ini_options]
@@ -56,24 +56,21 @@ def noted(request):
     note(request.node.nodeid.partition("::")[2])
 """
 
-HEAD = """
-import os
+HEAD = (
+    WRITTEN_HEAD
+    + """
 import signal
 import sys
-import time
 import unittest
-import pytest
-import torch
-import perfguard as pg
 from conftest import IN_A_PROCESS, note
+from written import Written
 
-window = pg.StepWindow(skip_first=1, warmup=1, active=2)
-pytestmark = [pytest.mark.big, pytest.mark.perfguard(backend="torch", timed_steps=5, window=window)]
-x = torch.ones(64, 64)
+pytestmark = [pytest.mark.big, pytest.mark.perfguard(backend="written", timed_steps=5, window=window)]
 
 def product():
-    torch.mm(x, x)
+    x @ x
 """
+)
 
 SHARED = (
     HEAD
@@ -87,8 +84,8 @@ def of_class():
     note("class", "fixtures")
 
 def test_named(perfguard, of_module):
-    assert torch.get_num_threads() == 1
-    torch.set_num_threads(2)
+    assert Written.threads == 1
+    Written.threads = 2
     perfguard(product, name="first")
     for _ in perfguard.steps(range(100), name="second"):
         product()
@@ -97,7 +94,7 @@ class TestIn:
     @pytest.mark.parametrize("size", ["a/b", "x::y"])
     def test_sized(self, perfguard, of_module, of_class, size):
         # The backend is prepared anew for every test.
-        assert torch.get_num_threads() == 1
+        assert Written.threads == 1
         perfguard(product)
 
 class TestCase(unittest.TestCase):
@@ -141,6 +138,7 @@ def written(project, conftest=CONFTEST):
     """Write the settings of a project, and its conftest.py."""
     project.write("pyproject.toml", SETTINGS)
     project.write("conftest.py", conftest)
+    project.written()
     return project
 
 
@@ -211,12 +209,12 @@ def test_one_suspect_has_the_later_processes_to_itself_and_the_others_share_one(
 def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
     """They have limits of their own; the first test of a file waits for the processes that time all of them."""
     pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install 'perfguard-ml[test]'")
-    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(20 if IN_A_PROCESS else 0)\n"
+    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(10 if IN_A_PROCESS else 0)\n"
     conftest = f"{CONFTEST}\n{slow}\nthresholds.LEAST_TIMEOUT_S = 300.0\n"
     project = written(module_project("limited"), conftest)
     project.write("test_limited.py", HEAD + "def test_limited(perfguard):\n    perfguard(product)\n")
     # Each of the two processes is within the limit, both together are not.
-    run = project.run("--perfguard-update", "-m", "big", "-o", "timeout=30")
+    run = project.run("--perfguard-update", "-m", "big", "-o", "timeout=15")
     assert (run.status, run.counts) == (0, {"passed": 1}), run.text
 
 
