@@ -9,7 +9,7 @@ import pytest
 
 from perfguard.plugin.confirmation import Budget, Confirmation, kept_options
 from tests.judge.test_time import stored
-from tests.plugin.conftest import Project
+from tests.plugin.conftest import WRITTEN_HEAD, Project
 from tests.programs import git
 
 SETTINGS = """
@@ -17,29 +17,32 @@ SETTINGS = """
 addopts = "-p no:randomly -p no:cacheprovider"
 
 [tool.perfguard]
-backend = "torch"
-window = { skip_first = 1, warmup = 1, active = 2 }
+backend = "written"
+window = { skip_first = 2, warmup = 1, active = 3 }
 """
 WORK = "TURNS = 0\n"
-TESTS = """
-import torch
-from perfguard import thresholds
+#: A window is a fifth of a second, and what a step does is the same for every backend.
+TESTS = (
+    WRITTEN_HEAD
+    + """
 from work import TURNS
 
 # The suite itself makes a machine busy; what follows from that has tests of its own.
 thresholds.BUSY_SHARE = 1.0
-x = torch.ones(256, 256)
+thresholds.WINDOW_S, thresholds.WARMUP_S = 0.2, 0.1
+x = np.ones((256, 256), np.float32)
 
 def test_step(perfguard):
     def step():
         for _ in range(10):
-            torch.mm(x, x)
+            x @ x
         sum(range(TURNS))
 
     perfguard(step)
 """
-#: Adds about a third of the step's time, and no operator.
-SLOWER = "TURNS = 100_000\n"
+)
+#: Adds more than half of the step's time, and no operator.
+SLOWER = "TURNS = 200_000\n"
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,7 @@ def repository(tmp_path_factory):
         pytest.skip("there is no git")
     project = Project(tmp_path_factory.mktemp("confirmed") / "project")
     project.write("pyproject.toml", SETTINGS)
+    project.written()
     project.write("work.py", WORK)
     project.write("test_step.py", TESTS)
     project.write(".gitignore", "__pycache__\n")

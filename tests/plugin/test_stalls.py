@@ -13,7 +13,9 @@ import time
 import pytest
 import torch
 import perfguard as pg
+from perfguard import thresholds
 
+thresholds.WINDOW_S, thresholds.WARMUP_S, thresholds.MOST_RUNS = 0.1, 0.05, 3
 pytestmark = pytest.mark.perfguard(backend="torch", timed_steps=5, window=pg.StepWindow(skip_first=1, warmup=1, active=2))
 x = torch.ones(128, 128)
 LATE_S = float(os.environ.get("LATE", "0")) if "PERFGUARD_CONTROLLED" in os.environ else 0.0
