@@ -237,7 +237,10 @@ class Project:
     ) -> Run:
         if preexec is None and not any(name.startswith(READ_AT_THE_START) for name in env or ()):
             source = "\n".join(path.read_text("utf-8") for path in self.directory.rglob("*.py"))
-            modules = ["torch", "perfguard.capture.torch_backend"] if "import torch" in source else []
+            # torch's profiler imports `torch._inductor` as it starts, which takes as long as torch itself.
+            torch = ["torch", "torch._inductor", "perfguard.capture.torch_backend"]
+            modules = torch if "import torch" in source else []
+            modules += ["mindspore", "perfguard.capture.mindspore_backend"] if "import mindspore" in source else []
             # Their imports take as long as ten runs.
             modules += [name for name in ("transformers.trainer", "lightning.pytorch") if name.split(".")[0] in source]
             return forks(*modules).run(self.directory, arguments, environment(**(env or {})), timeout_s)
