@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
+from tests.installed import needs
+
+needs("mindspore", "models")
 # Three runs of pytest, each of which trains with MindSpore.
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+from tests.installed import needs
+
+needs("torch", "models")
 # Each script imports torch, and each run of pytest judges what it left.
 pytestmark = pytest.mark.slow
 

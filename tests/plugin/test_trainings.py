@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="transformers is not installed: pip install 'perfguard-ml[trainer]'")
-pytest.importorskip("lightning", reason="lightning is not installed: pip install 'perfguard-ml[lightning]'")
+from tests.installed import needs
+
+needs("transformers", "trainer")
+needs("lightning", "lightning")
 # Runs of pytest that train.
 pytestmark = pytest.mark.slow
 
