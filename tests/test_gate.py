@@ -125,8 +125,13 @@ def test_an_invalid_recording_is_told_before_any_baseline(store, tmp_path):
     assert verdict.measurements == verdict.comparisons == ()
 
 
-@pytest.mark.parametrize("update", [Update.NOTHING, Update.NEW_ONLY, Update.RATCHET])
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": 2}'])
+@pytest.mark.parametrize(
+    ("update", "content"),
+    [
+        *((Update.NOTHING, content) for content in (b"", b"{", b"[]", b'{"format": 1}', b'{"format": 2}')),
+        *((update, b"{") for update in (Update.NEW_ONLY, Update.RATCHET)),
+    ],
+)
 def test_a_damaged_baseline_stops_the_run_and_is_kept(store, update, content):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     run(recording, store, Update.ALL)
