@@ -107,7 +107,12 @@ import perfguard as pg
 from perfguard import thresholds
 
 window = pg.StepWindow(skip_first=2, warmup=1, active=3)
+pytestmark = pytest.mark.perfguard(backend="written", timed_steps=3, window=window)
 x = np.ones((64, 64), np.float32)
+
+def matmul(batch=None):
+    x @ x
+
 """
 
 #: Only a run that hangs takes so long, however busy the machine is.

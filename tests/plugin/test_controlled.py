@@ -272,6 +272,7 @@ def test_processes_that_are_lost_are_told_and_nothing_is_green(gated, tmp_path):
         assert said in lost["reason"]
 
 
+@pytest.mark.exhaustive
 def test_a_process_runs_its_tests_as_the_run_was_asked_to(module_project):
     """And a loop that is long enough for the gate is long enough to be timed, even if it spares no batch.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.cli import run as perfguard
-from tests.plugin.conftest import RECORDINGS, SECONDS_UNTIL_A_HANG, TORCH_HEAD, Project, Run
+from tests.plugin.conftest import RECORDINGS, SECONDS_UNTIL_A_HANG, TORCH_HEAD, WRITTEN_HEAD, Project, Run
 from tests.programs import wait_until
 
 pytestmark = pytest.mark.slow
@@ -458,10 +458,8 @@ def test_a_step_that_raised_counts_whatever_the_test_makes_of_it(broken):
 
 
 INTERRUPTED = (
-    TORCH_HEAD
+    WRITTEN_HEAD
     + """
-import time
-
 def test_done(perfguard):
     perfguard.replay(RECORDING)
 
@@ -473,7 +471,7 @@ def test_long(perfguard):
     def step():
         matmul()
         done.append(1)
-        if len(done) == 6:
+        if len(done) == 8:
             open("in-the-window", "w").close()
             time.sleep(600)
     perfguard(step)
@@ -485,6 +483,7 @@ def test_never_reached(perfguard):
 
 
 def test_ctrl_c_in_mid_window_marks_the_recording_and_touches_no_baseline(project):
+    project.written()
     project.write("test_long.py", INTERRUPTED)
     assert project.run("--perfguard-update").status == 0
     before = project.baselines

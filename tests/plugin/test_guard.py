@@ -158,7 +158,7 @@ REPLAY = {str(RECORDINGS / "torch-mlp")!r}
 
 def test_of_something_else():
     import sys
-    assert "torch" not in sys.modules
+    assert "written" not in sys.modules
 
 def test_measures(perfguard):
     perfguard.replay(REPLAY)
@@ -193,7 +193,8 @@ class TestWithMarker(unittest.TestCase):
 
 
 def test_a_test_that_does_not_ask_for_perfguard_is_no_gate_test(project):
-    project.settings('backend = "torch"')
+    project.settings('backend = "written"')
+    project.written()
     project.write("test_a.py", TESTS)
     stored = project.run("--perfguard-update", "--perfguard-report=report.json")
     assert (stored.status, stored.counts) == (0, {"passed": 3}), stored.text
@@ -202,7 +203,8 @@ def test_a_test_that_does_not_ask_for_perfguard_is_no_gate_test(project):
 
 
 def test_a_fixture_for_all_makes_no_gate_test_and_a_test_of_unittest_can_measure_through_it(project):
-    project.settings('backend = "torch"')
+    project.settings('backend = "written"')
+    project.written()
     project.write("conftest.py", CONFTEST)
     project.write("test_a.py", f"{TESTS}    def test_measures(self):\n        self.perfguard.replay(REPLAY)\n")
     stored = project.run("--perfguard-update")

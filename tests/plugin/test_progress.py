@@ -7,16 +7,14 @@ import re
 import pytest
 
 from perfguard.plugin.progress import RoundProgress
-from tests.plugin.conftest import TORCH_HEAD
+from tests.plugin.conftest import WRITTEN_HEAD
 from tests.terminals import on_a_terminal
 
 pytestmark = pytest.mark.slow
 
 SLOW = (
-    TORCH_HEAD
+    WRITTEN_HEAD
     + """
-import time
-
 @pytest.mark.perfguard(timed_steps=6)
 def test_slow(perfguard):
     def step():
@@ -28,7 +26,7 @@ def test_slow(perfguard):
 
 
 REFRESHED = (
-    TORCH_HEAD
+    WRITTEN_HEAD
     + """
 def test_one(perfguard):
     perfguard(matmul)
@@ -48,17 +46,19 @@ def shown_on_a_terminal(project, *arguments: str, columns: int = 80) -> list[str
 
 
 def test_the_line_is_shown_on_a_terminal_and_taken_away(project):
+    project.written()
     project.write("test_p.py", SLOW)
     lines = shown_on_a_terminal(project, "--perfguard-update", "--color=no")
     shown = [line.strip() for line in lines if line.startswith("perfguard: ")]
     assert shown
-    assert all(" step " in line and line.endswith(" s left") and "/10, about " in line for line in shown)
+    assert all(" step " in line and line.endswith(" s left") and "/12, about " in line for line in shown)
     # The result of the test comes after the line was taken away, behind the name of its file.
     assert any(line.startswith("test_p.py .") for line in lines)
 
 
 @pytest.mark.exhaustive
 def test_a_refresh_says_which_round_and_test_it_is_at_and_what_is_left(project):
+    project.written()
     project.write("test_p.py", REFRESHED)
     lines = shown_on_a_terminal(project, "--perfguard-update", "--perfguard-runs=2", "--color=no", columns=75)
     shown = [line.strip() for line in lines if line.startswith("perfguard: round ")]
@@ -76,7 +76,8 @@ def test_a_refresh_says_which_round_and_test_it_is_at_and_what_is_left(project):
 
 @pytest.mark.exhaustive
 def test_nothing_of_it_is_in_a_log(project):
-    project.write("test_p.py", REFRESHED + SLOW.removeprefix(TORCH_HEAD))
+    project.written()
+    project.write("test_p.py", REFRESHED + SLOW.removeprefix(WRITTEN_HEAD))
     run = project.run("--perfguard-update", "--perfguard-runs=1", "--perfguard-time=on")
     assert run.status == 0
     assert "s left" not in run.text

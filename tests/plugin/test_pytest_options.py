@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.plugin.conftest import RECORDINGS, TORCH_HEAD, Project
+from tests.plugin.conftest import RECORDINGS, WRITTEN_HEAD, Project
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +108,7 @@ def test_last_failed_runs_the_test_whose_verdict_was_red(fresh):
 # -- pytest-benchmark ------------------------------------------------------------------------------------------------------
 
 MIXED = (
-    TORCH_HEAD
+    WRITTEN_HEAD
     + """
 def test_guarded(perfguard):
     perfguard(matmul)
@@ -130,6 +130,7 @@ def test_plain():
 @pytest.fixture(scope="module")
 def mixed(module_project) -> Project:
     project: Project = module_project("mixed")
+    project.written()
     project.write("test_mixed.py", MIXED)
     run = project.run("--perfguard-update", "--benchmark-json=bench.json", "-W", "error", "--strict-markers")
     assert run.status == 0, run.text

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.plugin.conftest import RECORDINGS, SECONDS_UNTIL_A_HANG, TORCH_HEAD, Project
+from tests.plugin.conftest import RECORDINGS, SECONDS_UNTIL_A_HANG, TORCH_HEAD, WRITTEN_HEAD, Project
 
 pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
 pytestmark = pytest.mark.slow
@@ -99,8 +99,12 @@ def test_with_time_off_in_the_settings_xdist_is_allowed_and_no_timed_metric_is_j
     assert "time off: exact metrics only" in run.line("perfguard 0")
 
 
-def test_real_steps_are_profiled_in_workers_without_timed_steps(project):
-    project.write("test_t.py", TORCH_HEAD + "def test_step(perfguard):\n    perfguard(matmul)\n")
+@pytest.mark.parametrize(
+    "head", [WRITTEN_HEAD, pytest.param(TORCH_HEAD, marks=pytest.mark.exhaustive)], ids=["written", "torch"]
+)
+def test_steps_are_profiled_in_workers_without_timed_steps(project, head):
+    project.written()
+    project.write("test_t.py", head + "def test_step(perfguard):\n    perfguard(matmul)\n")
     run = project.run("-n1", "--perfguard-update", "--perfguard-time=off", "--perfguard-report=report.json")
     assert (run.status, run.counts["passed"]) == (0, 1), run.text
     (workload,) = project.report()["workloads"]
