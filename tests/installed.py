@@ -31,3 +31,9 @@ class _Later(ModuleType):
         if name.startswith(("_", "pytest")) and name != "__version__":
             raise AttributeError(name)
         return getattr(import_module(self.__name__), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(import_module(self.__name__), name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(import_module(self.__name__), name)

@@ -1,6 +1,6 @@
 """`perfguard check` on directories that were made to harm it: each ends in findings, in bounded time and memory.
 
-Most are checked in this process, at a twentieth of their size and of every limit; those that show by their size what a reader
+Most are checked in this process, at a sixteenth of their size and of every limit; those that show by their size what a reader
 costs are checked in a process of their own, which is stopped above so much memory and time.
 """
 
@@ -463,7 +463,7 @@ WHOLE = GROWING | {
     ("two million tasks", 1),
 }
 #: How much smaller all other inputs are, and with them every limit that they reach.
-SMALLER = 20
+SMALLER = 16
 LIMITS = (
     *("BLOCK_BYTES", "LONGEST_ROW", "MAX_CELLS", "MAX_COLUMNS", "MAX_INSTRUCTIONS", "MAX_JSON_BYTES", "MAX_LOG_BYTES"),
     *("MAX_PROCESSES", "MAX_RECORDS", "MAX_RECORD_BYTES", "MAX_SEARCHED_BYTES", "MAX_TEXT", "MAX_TEXTS", "MAX_THREADS"),
