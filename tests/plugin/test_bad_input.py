@@ -21,7 +21,7 @@ BASELINE = "baselines/test_a--test_one.json"
 @pytest.fixture(scope="module")
 def recorded_once(module_project) -> Project:
     project: Project = module_project("recorded")
-    project.replays(test_one="torch-mlp", test_two="mindspore-graph")
+    project.replays(test_one="torch-mlp", test_two="torch-repeat2")
     assert project.run("--perfguard-update").status == 0
     return project
 
@@ -320,7 +320,7 @@ DAMAGED = {
 def damaged(module_project):
     """One test with a good baseline, and one with each kind of damaged baseline."""
     project: Project = module_project("damaged")
-    project.replays(**{f"test_{name}": "mindspore-graph" for name in ("good", *DAMAGED)})
+    project.replays(**{f"test_{name}": "torch-mlp" for name in ("good", *DAMAGED)})
     assert project.run("--perfguard-update").status == 0
     for name, (content, _, _) in DAMAGED.items():
         (project.directory / "baselines" / f"test_a--test_{name}.json").write_bytes(content)
@@ -381,7 +381,7 @@ def test_an_update_does_not_overwrite_a_baseline_of_a_newer_perfguard(recorded):
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on a file's size to stand for a full disk")
 def test_a_full_disk_fails_the_test_and_keeps_the_old_baseline(recorded):
     before = recorded.baselines
-    recorded.replays(test_one="torch-repeat2", test_two="mindspore-graph")
+    recorded.replays(test_one="torch-repeat2", test_two="torch-repeat2")
     run = recorded.run(
         "--perfguard-update",
         preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),

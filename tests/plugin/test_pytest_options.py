@@ -10,7 +10,7 @@ from tests.plugin.conftest import RECORDINGS, WRITTEN_HEAD, Project
 
 pytestmark = pytest.mark.slow
 
-THREE = {"test_one": "torch-mlp", "test_two": "mindspore-graph", "test_three": "torch-repeat2"}
+THREE = {"test_one": "torch-mlp", "test_two": "torch-mlp", "test_three": "torch-repeat2"}
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def recorded(module_project) -> Project:
     """Two files, four tests that judge recordings on disk, and their baselines."""
     project: Project = module_project("recorded")
     project.replays("test_a.py", **THREE)
-    project.replays("test_b.py", test_four="mindspore-pynative")
+    project.replays("test_b.py", test_four="torch-mlp")
     created = project.run("--perfguard-update")
     assert created.status == 0, created.text
     assert len(project.baselines) == 4

@@ -29,7 +29,7 @@ def told(module_project):
             one["value"] = 0
     baseline["measurements"] = [m for m in baseline["measurements"] if m["metric"] != "operator_set"]
     path.write_text(json.dumps(baseline))
-    project.replays("test_a.py", test_passed="torch-mlp", test_failed="torch-mlp", test_new="mindspore-graph")
+    project.replays("test_a.py", test_passed="torch-mlp", test_failed="torch-mlp", test_new="torch-repeat2")
     with (project.directory / "test_a.py").open("a") as file:
         file.write(
             "\ndef test_invalid(perfguard, tmp_path):\n    perfguard.replay(tmp_path)\n"

@@ -12,7 +12,7 @@ from tests.plugin.conftest import RECORDINGS, SECONDS_UNTIL_A_HANG, TORCH_HEAD, 
 pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
 pytestmark = pytest.mark.slow
 
-FILES = {"test_a.py": "torch-mlp", "test_b.py": "torch-repeat2", "test_c.py": "mindspore-graph"}
+FILES = {"test_a.py": "torch-mlp", "test_b.py": "torch-repeat2", "test_c.py": "torch-mlp"}
 
 
 def write_three_files(project: Project) -> None:
