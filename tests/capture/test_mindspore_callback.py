@@ -147,6 +147,7 @@ def more(all_of):
 @pytest.mark.parametrize(
     ("case", "trained", "settled", "active"), [("timed steps", 3, 1, 3), ("timed epochs", 6, 0, 2)]
 )
+@pytest.mark.exhaustive
 def test_steps_are_timed_before_the_window_without_moving_it(more, case, trained, settled, active):
     out, said = more(case)
     assert said["counts"] == census("graph", trained)
@@ -162,12 +163,14 @@ def test_a_window_of_several_cycles_goes_through_start_and_stop(more):
     check(out)
 
 
+@pytest.mark.exhaustive
 def test_a_schedule_with_a_warm_up_is_recorded_by_profile(more):
     out, said = more("a warm-up")
     assert said["counts"] == census("graph", 2)
     check(out, expect="steps=2")
 
 
+@pytest.mark.exhaustive
 def test_options_go_to_the_profiler(more):
     out, said = more("no memory")
     assert said["counts"] == census("graph", 3)
@@ -176,6 +179,7 @@ def test_options_go_to_the_profiler(more):
     assert not list(out.rglob("cpu_ms_memory_record_*.txt"))
 
 
+@pytest.mark.exhaustive
 def test_evaluations_outside_the_window_do_not_disturb(more):
     out, said = more("evaluations outside")
     assert (said["raised"], said["ending"]) == (None, "complete")
@@ -183,6 +187,7 @@ def test_evaluations_outside_the_window_do_not_disturb(more):
     check(out, expect="steps=4")
 
 
+@pytest.mark.exhaustive
 def test_the_evaluation_of_an_epoch_belongs_to_it(more):
     out, said = more("evaluations inside")
     assert said["counts"]["ApplyMomentum"] == 2 * 3 * 2
@@ -190,12 +195,14 @@ def test_the_evaluation_of_an_epoch_belongs_to_it(more):
     check(out, expect="steps=2")
 
 
+@pytest.mark.exhaustive
 def test_epochs_of_a_training_that_goes_on_are_those_it_numbers(more):
     out, said = more("going on")
     assert said["counts"] == census("graph", 3)
     assert read_recording(out).fingerprint.window.skip_first == 1
 
 
+@pytest.mark.exhaustive
 def test_a_cpu_runs_data_sink_mode_step_by_step_so_a_window_of_steps_is_recorded(more):
     out, said = more("sink on a CPU")
     assert said["counts"] == census("graph", 3)
@@ -269,6 +276,7 @@ def test_a_training_that_ends_otherwise_leaves_nothing_profiling(all_of, case):
         check(out)
 
 
+@pytest.mark.exhaustive
 def test_a_recording_that_nobody_closed_is_closed_at_exit(more):
     out, said = more("forgotten")
     assert said["is_on"]
@@ -372,6 +380,7 @@ def test_a_step_window_in_data_sink_mode_is_refused_before_the_first_step(tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_second_run_never_writes_into_the_first(tmp_path, on_cpu, more):
     shutil.copytree(more("timed steps")[0], tmp_path / "out")
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import RECORDINGS, TORCH
+from tests.cli import RECORDINGS, TORCH, run
 from tests.installed import needs
 from tests.programs import run_program
 
@@ -73,6 +73,7 @@ def test_without_processes_of_their_own_no_rate_is_claimed(calibrated):
     assert "this gate" not in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_result_lies_beside_the_baselines_and_no_baseline_is_touched(calibrated):
     project, done = calibrated
     assert [path.name for path in (project / "baselines").iterdir()] == ["calibration.json"]
@@ -92,10 +93,10 @@ def test_the_result_lies_beside_the_baselines_and_no_baseline_is_touched(calibra
         (("--runs", "10", "--no-such-option"), "no-such-option"),
     ],
 )
-def test_a_wrong_call_is_a_sentence(calibrated, arguments, said):
-    project, _ = calibrated
-    done = calibrate(project, *arguments)
-    assert done.returncode == 2
+def test_a_wrong_call_is_a_sentence(tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    done = run("calibrate", *arguments)
+    assert done.exit_code == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -865,6 +865,7 @@ def generated(directory: Path, layout: str = "pt-npu", **more: Any) -> Path:
         ("ms-2.5+", {"seed": 7, "conditions": {"level1": False, "memory": False}}),
     ],
 )
+@pytest.mark.exhaustive
 def test_generated_databases_are_silent(tmp_path, layout, more):
     said = [f for f in inspected(generated(tmp_path, layout, **more)).findings if f.severity is not Severity.NOTE]
     assert [(f.code.name, f.check, f.place, f.message) for f in said] == []

@@ -178,6 +178,7 @@ def test_a_full_disk_loses_nothing(copy):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_analysis_that_takes_too_long_is_ended(copy):
     out = copy("stopped")
     before = contents(out, without=())
@@ -208,6 +209,7 @@ def test_a_mindspore_for_the_cpu_does_not_analyse_what_an_ascend_device_recorded
         ({"pretty": True}, "MindSpore since 2.5 accepts --pretty and ignores it; leave it out"),
     ],
 )
+@pytest.mark.exhaustive
 def test_what_mindspore_would_ignore_is_refused(copy, options, reason):
     with pytest.raises(UsageError, match=reason):
         list(analyse(copy("stopped"), AnalysisOptions(**options)))
@@ -226,6 +228,7 @@ def test_what_mindspore_would_ignore_is_refused(copy, options, reason):
     ],
     ids=["another analysis", "linked folder", "linked file"],
 )
+@pytest.mark.exhaustive
 def test_a_recording_that_cannot_be_worked_on_is_refused(copy, make, reason):
     out = copy("stopped")
     make(place_of(out))
@@ -240,6 +243,7 @@ def linked(place, name):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_files_of_two_ranks_in_one_directory_are_not_half_analysed(copy):
     out = copy("stopped")
     one = next(place_of(out).glob("FRAMEWORK/*timestamp*"))

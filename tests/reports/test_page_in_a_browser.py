@@ -236,6 +236,7 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.exhaustive
 def test_the_bars_of_a_timeline_are_seen_and_their_names_are_read(opened, scheme):
     shown = opened("both-sides", scheme=scheme)
     bars, on_page, on_bar = shown.page.evaluate(CONTRASTS)

@@ -443,7 +443,7 @@ def test_a_lone_surrogate_does_not_stop_csv():
 
 # -- several at once -----------------------------------------------------------------------------------------------------
 
-WRITERS, EACH = 4, 8
+WRITERS, EACH = 8, 12
 
 
 def write(place: str, writer: int) -> None:
@@ -454,6 +454,7 @@ def write(place: str, writer: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_writers_at_once_lose_nothing(place):
     """All of them make the tables, too: the place is empty."""
     context = multiprocessing.get_context("spawn")
