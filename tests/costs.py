@@ -46,7 +46,8 @@ def _of_children_s(pid: int) -> float:
     return seconds
 
 
-def pytest_runtestloop() -> None:
+def pytest_collection_finish() -> None:
+    """Count from here on: what a worker needs to collect belongs to no test."""
     global _last
     _last = _cpu_s()
 
