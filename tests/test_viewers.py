@@ -105,7 +105,7 @@ def counted(place: Path, rank: int = 0) -> dict[str, int]:
 # -- nothing is renamed, moved or rewritten --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in NAMES[1:])])
 def test_no_command_touches_what_the_profiler_wrote(tmp_path, monkeypatch, name):
     place = Path(shutil.copytree(RECORDINGS / name, tmp_path / "r"))
     for path in place.rglob("*"):

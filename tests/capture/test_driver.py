@@ -229,6 +229,7 @@ def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
         mindspore.set_context(mode=mode)
 
 
+@pytest.mark.exhaustive
 def test_a_failing_mindspore_step_harms_nobody(tmp_path):
     mindspore = pytest.importorskip(
         "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"

@@ -102,10 +102,10 @@ def test_without_a_comparison_it_says_that_there_is_none():
     ("layout", "conditions", "ranks"),
     [
         ("pt-npu", {}, 2),
-        ("pt-npu", {"db": True, "text": False}, 1),
-        ("ms-2.5+", {}, 1),
+        pytest.param("pt-npu", {"db": True, "text": False}, 1, marks=pytest.mark.exhaustive),
+        pytest.param("ms-2.5+", {}, 1, marks=pytest.mark.exhaustive),
         ("ms-2.5+cpu", {}, 1),
-        ("ms-2.0", {}, 1),
+        pytest.param("ms-2.0", {}, 1, marks=pytest.mark.exhaustive),
         ("pt-torch", {}, 2),
     ],
 )

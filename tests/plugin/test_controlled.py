@@ -119,6 +119,7 @@ def test_each_process_was_controlled_and_says_how(gated):
     assert len({tuple(timing["wall_ns"]) for timing in one["timings"]}) == 5
 
 
+@pytest.mark.exhaustive
 def test_what_is_unchanged_is_judged_by_as_many_processes_as_it_takes(gated):
     (one,) = gated.report("created.json")["workloads"]
     machine = tuple(one["environment"][key] for key in ("cpu_model", "cpu_count", "device_name"))

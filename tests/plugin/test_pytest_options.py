@@ -137,6 +137,7 @@ def mixed(module_project) -> Project:
     return project
 
 
+@pytest.mark.exhaustive
 def test_the_timed_steps_are_in_the_benchmark_json_and_table(mixed):
     document = json.loads((mixed.directory / "bench.json").read_text())
     rounds = {one["name"]: one["stats"]["rounds"] for one in document["benchmarks"]}

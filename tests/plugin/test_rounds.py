@@ -319,6 +319,7 @@ def test_a_baseline_whose_processes_were_all_lost_is_not_written(bad):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_test_that_ends_its_process_is_redone_alone_and_the_others_lose_nothing(bad):
     project, run, _, seen, found = bad
     lost = {name: lost["reason"] for name in found for lost in found[name]["lost_runs"]}

@@ -12,7 +12,7 @@ from tests.installed import needs
 needs("transformers", "trainer")
 needs("lightning", "lightning")
 # Runs of pytest that train.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 #: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps; the profiler is on from the fifth step on.

@@ -442,6 +442,7 @@ CROWDED = """() => [...document.querySelectorAll(".stacked")].filter((one) => on
 })"""
 
 
+@pytest.mark.exhaustive
 def test_on_a_phone_a_name_is_above_its_numbers_and_no_number_is_broken(opened):
     wrong = {}
     for name in ("passing", "failing", "both-sides", "two-ranks", "ranks", "invalid"):

@@ -113,7 +113,7 @@ def damaged(draw: st.DrawFn, events: list[dict[str, Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(data=st.data(), length=st.integers(300, 3000), form=st.sampled_from([None, 1]))
 def test_it_refuses_what_jsonschema_refuses_in_its_words(tmp_path_factory, name, data, length, form):
     events = data.draw(damaged(SAMPLES[name]))
