@@ -68,13 +68,23 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_commands_print_what_the_page_shows(page, timed, recordings, tmp_path):
-    place = Path(shutil.copytree(recordings, tmp_path / "project"))
+    for attempt in range(3):
+        place = Path(shutil.copytree(recordings, tmp_path / str(attempt) / "project"))
+        wrong = differences(page, place, timed=timed)
+        # The gate says that it could not measure: other tests took the machine while the page's own ran.
+        if not (timed and re.search(r"INCONCLUSIVE: B1(07|12)", "".join(wrong))):
+            break
+    assert not wrong, "\n\n".join(wrong)
+
+
+def differences(page: str, place: Path, *, timed: bool) -> list[str]:
+    """Run the commands of a page in its project; return where they print something else than the page shows."""
     wrong = []
     for block, command, shown, printed in outputs(ROOT / page, place, timed=timed):
         measured = measures(command)
         if missing := difference(normal(shown, measured=measured), normal(printed, measured=measured)):
             wrong.append(f"{block.place}\n$ {command}\nlacks:\n{missing}\nprinted:\n{printed}")
-    assert not wrong, "\n\n".join(wrong)
+    return wrong
 
 
 def command_lines() -> list[tuple[Block, str]]:
