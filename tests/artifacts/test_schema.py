@@ -111,7 +111,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     schema=row_schemas(),
     part=st.fixed_dictionaries({}, optional={"type": TYPES, "minimum": BOUNDS}),
@@ -164,7 +164,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     schema=row_schemas(),
     part=st.fixed_dictionaries({}, optional={"type": TYPES, "minimum": BOUNDS}),

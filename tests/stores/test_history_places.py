@@ -173,7 +173,7 @@ def whole(tmp_path_factory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_bits_that_a_disk_lost_are_a_sentence_or_a_number(whole, tmp_path_factory, data):
     """SQLite looks at no checksum: what comes back may be of any type, or text that is none."""
