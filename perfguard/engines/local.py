@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from multiprocessing.context import SpawnContext
+from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,21 @@ def opened(jobs: int | None, scheduler: str | None) -> LocalEngine:
     return LocalEngine(jobs or usable_cpus())
 
 
+class _Deaf(SpawnProcess):
+    """A process that Ctrl-C does not reach: a terminal sends it to all processes, and the main process ends the others."""
+
+    def start(self) -> None:
+        """Start the process; what is blocked here is so there from its first instruction, long before its own code."""
+        if not hasattr(signal, "pthread_sigmask"):
+            super().start()
+            return
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Starts(SpawnContext):
     """A context that records its processes, to end them when the work is stopped."""
 
@@ -38,7 +53,7 @@ class _Starts(SpawnContext):
         self.started: list[BaseProcess] = []
 
     def Process(self, *args: Any, **more: Any) -> BaseProcess:  # type: ignore[override]
-        process = super().Process(*args, **more)
+        process = _Deaf(*args, **more)
         self.started.append(process)
         return process
 
@@ -79,7 +94,7 @@ class LocalEngine(Engine):
 def _begin(threads: int) -> None:
     """Initialise a process, before polars is imported and reads its number of threads."""
     os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    # Ctrl-C goes to all processes of a terminal; the main process ends the others.
+    # Where no signal can be blocked.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
