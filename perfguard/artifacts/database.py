@@ -93,14 +93,17 @@ class _WaitingRows:
     def hand_over(self) -> None:
         """Insert the waiting rows."""
         if self._count:
-            if not self._is_known:
-                self._connection.register(f"waiting_{self._table}", self)
-                self._connection.execute(
-                    f"prepare insert_{self._table} as insert into {self._table} from waiting_{self._table}"
-                )
-                self._is_known = True
+            self.prepare()
             run(self._connection, f"execute insert_{self._table}")
             self.forget()
+
+    def prepare(self) -> None:
+        """Prepare the insertion, unless it is."""
+        if not self._is_known:
+            self._connection.register(f"waiting_{self._table}", self)
+            insert = f"insert into {self._table} from waiting_{self._table}"
+            self._connection.execute(f"prepare insert_{self._table} as {insert}")
+            self._is_known = True
 
     def forget(self) -> None:
         """Drop the waiting rows."""
@@ -268,12 +271,14 @@ class Database:
 def _connected(place: str, spilled: str, *, read_only: bool = False) -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    # The file is read a few times only: compressing it takes longer than writing more bytes.
+    # The file is read a few times only: compressing it takes longer than writing more bytes. duckdb 2.0 reads ahead, with eight
+    # threads, in files that are never read here: Parquet and CSV.
     config: dict[str, Any] = {
         "temp_directory": spilled,
         "memory_limit": MEMORY,
         "threads": "1",
         "force_compression": "uncompressed",
+        "async_threads": "0",
     }
     with _as_os_error():
         return duckdb.connect(place, read_only=read_only, config=config)
