@@ -158,9 +158,9 @@ def environment(**env: str) -> dict[str, str]:
 class Forks:
     """A process with everything imported, in which runs of pytest begin."""
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, FORKS, *modules],
+            [sys.executable, FORKS],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -172,10 +172,18 @@ class Forks:
         assert self._process.stdout
         return int(self._process.stdout.readline())
 
-    def run(self, directory: Path, arguments: tuple[str, ...], environment: dict[str, str], timeout_s: float) -> Run:
+    def run(
+        self,
+        modules: list[str],
+        directory: Path,
+        arguments: tuple[str, ...],
+        environment: dict[str, str],
+        timeout_s: float,
+    ) -> Run:
         with TemporaryDirectory() as place:
             files = {name: str(Path(place, name)) for name in ("out", "err")}
             asked = {"directory": str(directory), "arguments": arguments, "environment": environment, **files}
+            asked["modules"] = modules
             assert self._process.stdin
             print(json.dumps(asked), file=self._process.stdin, flush=True)
             end = Timer(timeout_s, os.kill, (self._answer(), signal.SIGKILL))
@@ -187,9 +195,9 @@ class Forks:
 
 
 @cache
-def forks(*modules: str) -> Forks:
-    """Return the one process that has these modules too, as long as this process runs."""
-    return Forks(*modules)
+def forks() -> Forks:
+    """Return the one that runs as long as this process."""
+    return Forks()
 
 
 class Project:
@@ -248,7 +256,7 @@ class Project:
             modules += ["mindspore", "perfguard.capture.mindspore_backend"] if "import mindspore" in source else []
             # Their imports take as long as ten runs.
             modules += [name for name in ("transformers.trainer", "lightning.pytorch") if name.split(".")[0] in source]
-            return forks(*modules).run(self.directory, arguments, environment(**(env or {})), timeout_s)
+            return forks().run(modules, self.directory, arguments, environment(**(env or {})), timeout_s)
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.directory,

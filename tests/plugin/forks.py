@@ -1,8 +1,8 @@
 """Runs pytest, each time in a process of its own that is forked from one with everything imported.
 
-`python forks.py MODULE...` imports pytest, its plugins, perfguard and these modules. A line of its input is the JSON of a run:
-`directory`, `arguments`, `environment`, and the files `out` and `err`. The line it answers with is what the system knows of
-the run's end. A run finds what `python -m pytest` finds: paths, arguments, files of its own, no thread but its own.
+It imports pytest, its plugins and perfguard. A line of its input is the JSON of a run: `modules` that are to be imported as
+well, `directory`, `arguments`, `environment`, and the files `out` and `err`. It answers with two lines: the process, and what
+the system knows of its end. A run finds what `python -m pytest` finds: paths, arguments, files and threads of its own alone.
 """
 
 import atexit
@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TextIO
 
 import pytest
 
@@ -31,7 +32,6 @@ class Imports:
     def pytest_sessionstart(self) -> None:
         for module in self.modules:
             importlib.import_module(module)
-        make_database()
 
 
 def of_perfguard() -> Iterable[str]:
@@ -106,25 +106,59 @@ def pytest_run(directory: str, arguments: list[str], environment: dict[str, str]
     os._exit(status)
 
 
-def main(modules: list[str]) -> None:
-    """Import, and fork a process a line."""
-    asked, answers = os.dup(0), os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+def bring(modules: Iterable[str]) -> None:
+    """Import modules as a run of pytest does."""
     with TemporaryDirectory() as empty:
         options = ["--collect-only", "-c", os.devnull, "--rootdir", empty, "-p", "no:cacheprovider"]
-        pytest.main([*options, empty], plugins=[Imports([*of_perfguard(), *modules])])
+        pytest.main([*options, empty], plugins=[Imports(modules)])
     gc.collect()
     gc.freeze()
-    with open(asked, encoding="utf-8") as lines:
-        for line in lines:
-            process = os.fork()
-            if not process:
-                lines.close()
-                os.close(answers)
-                pytest_run(**json.loads(line))
-            os.write(answers, f"{process}\n".encode())
-            os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])}\n".encode())
+
+
+def serve(asked: TextIO, answers: int) -> None:
+    """Fork a process a line, from one that has its modules: this one has those of a gate."""
+    others: dict[str, TextIO] = {}
+    for line in asked:
+        run = json.loads(line)
+        modules = run.pop("modules")
+        if modules:
+            name = " ".join(modules)
+            others[name] = others.get(name) or with_more(modules, answers)
+            print(json.dumps({**run, "modules": []}), file=others[name], flush=True)
+            continue
+        process = os.fork()
+        if not process:
+            os.closerange(3, 256)
+            pytest_run(**run)
+        os.write(answers, f"{process}\n".encode())
+        os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])}\n".encode())
+
+
+def with_more(modules: list[str], answers: int) -> TextIO:
+    """Fork a process that has these modules too and serves; return where it is asked."""
+    reads, writes = os.pipe()
+    if not os.fork():
+        # Each ends when nobody can ask it any more.
+        for number in range(3, 256):
+            if number not in (reads, answers):
+                with suppress(OSError):
+                    os.close(number)
+        take_database()
+        bring(modules)
+        serve(os.fdopen(reads, encoding="utf-8"), answers)
+        os._exit(0)
+    os.close(reads)
+    return os.fdopen(writes, "w", encoding="utf-8")
+
+
+def main() -> None:
+    """Import what a gate needs, and serve."""
+    asked, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    bring([*of_perfguard(), "perfguard.dialects.queries"])
+    make_database()
+    serve(asked, answers)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
