@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -33,12 +34,24 @@ RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
 RECORDED = CHECKOUT / "tests" / "data" / "recorded"
 #: Far beyond what any test here needs; only a hang reaches it.
 SECONDS_UNTIL_A_HANG = 10
+#: How many variants of a test of a module were collected, by its name.
+COUNTS = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # With --dist loadscope, xdist begins with the modules that have the most tests: here those that take the least time.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the later variants of a test as exhaustive, where it says how many are enough by default."""
+    if (mark := item.get_closest_marker("variants")) is not None:
+        counts = item.parent.stash.setdefault(COUNTS, Counter())  # type: ignore[union-attr]
+        name = getattr(item, "originalname", item.name)
+        counts[name] += 1
+        if counts[name] > mark.args[0]:
+            item.add_marker("exhaustive")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -93,6 +93,7 @@ def test_a_file_is_found_read_and_validated_with_parts_from_outside(tmp_path, to
         ("mm,1,2.5,2.5\nmm,1,2.5,2.5\n", 3, "line 3: mm has a second row"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_table_with_its_checks_is_a_slot_a_schema_and_queries(tmp_path, toy, rows, status, said):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "toy_timings.csv").write_text(f"Name,Calls,Total Time(us),Mean(us)\n{rows}")

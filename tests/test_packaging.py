@@ -171,6 +171,7 @@ def test_an_installed_wheel_writes_the_workflows_of_this_repository(installed, t
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_installed_wheel_checks_a_recording(installed, tmp_path):
     recording = TOP / "tests" / "data" / "recordings" / "torch-mlp"
     found = call("-m", "perfguard", "check", str(recording), cwd=tmp_path, first_on_path=installed)

@@ -202,6 +202,7 @@ def test_a_step_three_times_slower_warns_by_the_clock_and_fails_where_the_user_s
 
 
 @pytest.mark.parametrize("name", ["torch", pytest.param("mindspore", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_a_lost_step_is_invalid(run, name):
     """The third profiled step runs nothing: what a profiler that lost a step leaves behind."""
     pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")

@@ -18,6 +18,7 @@ import numpy as np
 
 from perfguard.artifacts.database import WAITING_ROWS, Database, database, forget, is_ctrl_c
 from perfguard.artifacts.table_definitions import Definitions
+from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb
@@ -233,8 +234,13 @@ def batch(definitions: Definitions | None = None, texts: Sequence[str] = (), *, 
     tables of large files are in a file that is removed at the end. Raises `KeyboardInterrupt` for Ctrl-C inside of DuckDB.
     """
     found = Batch(definitions or Definitions(), texts, is_large=size >= LARGE_BYTES)
+    refused: UsageError | None = None
     try:
-        yield found
+        try:
+            yield found
+        except UsageError as error:
+            # What a user asked for is refused between two statements: the tables are as they should be.
+            refused = error
         found.close()
     except BaseException as error:
         # The state of the tables is unknown: the next batch begins with new ones.
@@ -242,3 +248,5 @@ def batch(definitions: Definitions | None = None, texts: Sequence[str] = (), *, 
         if is_ctrl_c(error):
             raise KeyboardInterrupt from error
         raise
+    if refused is not None:
+        raise refused

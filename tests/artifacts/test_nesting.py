@@ -103,6 +103,7 @@ def told(
 
 @pytest.mark.parametrize("at_once", [3, 1000])
 @given(st.lists(SPANS, min_size=1, max_size=3))
+@pytest.mark.variants(1)
 def test_own_times_are_those_of_a_stack_however_they_are_cut(at_once, found):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(nesting, "_AT_ONCE", at_once)

@@ -106,6 +106,7 @@ def test_progress_is_told_of_every_step(tmp_path):
         *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in [(1, "settle"), (13, "active")]),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_step_that_raises_keeps_what_was_written_and_harms_nobody(tmp_path, failing_call, phase):
     calls = 0
 

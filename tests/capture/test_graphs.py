@@ -203,6 +203,7 @@ def test_an_export_builds_nothing_and_is_counted_as_the_front_end_leaves_it(tmp_
         pytest.param("missing", [("A102", "graph_build_0_*.ir")], marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_compilation_that_failed_is_found(tmp_path, name, found):
     needs_mindspore()
     graphs = compiled(name, tmp_path, fails=True)
@@ -312,6 +313,7 @@ def test_of_two_levels_what_both_saved_is_compared(made):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_operators_that_run_are_those_of_the_final_graph(tmp_path):
     """The census of the compiler is that of the profiler, but for what holds the graph together and never runs."""
     needs_mindspore()

@@ -97,6 +97,7 @@ WAYS = {
     [("graph", "profile"), pytest.param("pynative", "Profiler", marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.variants(2)
 def test_the_window_holds_exactly_its_steps(all_of, mode, via, way):
     _, trained, recorded = WAYS[way]
     dos = {case: {**do, "mode": mode, "made": {**do["made"], "via": via}} for case, (do, _, _) in WAYS.items()}
@@ -389,6 +390,7 @@ def test_a_second_run_never_writes_into_the_first(tmp_path, on_cpu, more):
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.exhaustive
 def test_epochs_in_data_sink_mode_are_recorded(tmp_path, on_cpu):
     watch = mindspore_callback(tmp_path / "out", start_epoch=2, stop_epoch=3)
     with watch:
@@ -437,6 +439,7 @@ def test_a_watch_says_whether_it_was_used(tmp_path, on_cpu):
     assert watch.is_used
 
 
+@pytest.mark.exhaustive
 def test_a_watch_that_is_gone_is_interrupted(tmp_path, on_cpu):
     from mindspore.profiler.profiler_interface import ProfilerInterface
 

@@ -66,6 +66,7 @@ def test_both_ranks_are_recorded_over_the_same_window(two):
     assert findings(two, Severity.WARNING) == {}
 
 
+@pytest.mark.exhaustive
 def test_a_job_is_measured_by_rank_and_as_a_whole(two):
     verdict = examine(two, workload="ranks", policy=Policy())
     measured = {m.label: m.value for m in verdict.measurements}

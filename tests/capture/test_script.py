@@ -125,6 +125,7 @@ def test_what_a_script_does_besides_changes_no_step(tmp_path, capfd, monkeypatch
         pytest.param(["twice"], None, 6, {"aten::addmm": 2}, marks=exhaustive),
     ],
 )
+@exhaustive
 def test_the_steps_of_loops_as_projects_write_them(tmp_path, words, window, active, calls_a_step):
     done = run(tmp_path, LOOPS, *words, window=window)
     assert done.ended.status == 0
@@ -201,6 +202,7 @@ def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending
     ],
 )
 @pytest.mark.usefixtures("mindspore")
+@pytest.mark.variants(1)
 def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, window, expected, operator, count):
     monkeypatch.setenv("PLAIN", plain)
     monkeypatch.chdir(tmp_path)
@@ -343,6 +345,7 @@ def test_a_script_that_goes_wrong_is_told_and_keeps_its_status(tmp_path, words, 
     assert read_recording(tmp_path / "out") == done.recording
 
 
+@exhaustive
 def test_what_a_failing_script_had_recorded_is_kept(tmp_path):
     done = run(tmp_path, TORCH, "train", "raise", window="2:4")
     assert (done.ended.status, done.recording.ending) == (1, Ending.SCRIPT_FAILED)

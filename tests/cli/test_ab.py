@@ -271,6 +271,7 @@ def test_another_environment_is_compared_exactly_and_times_that_are_off_are_off_
 BROKEN = "\n    raise AssertionError('no luck')\n"
 
 
+@pytest.mark.exhaustive
 def test_each_workload_that_is_not_compared_or_not_timed_has_its_reason(checkout, tmp_path, monkeypatch):
     """Nor does a side alone write to the page of a job, which is told of the comparison by --markdown."""
     markdown, page = tmp_path / "ab.md", tmp_path / "page.md"
@@ -383,6 +384,7 @@ def test_a_base_that_lacks_the_test_compares_nothing(checkout):
         ),
     ],
 )
+@pytest.mark.exhaustive
 def test_a_base_that_cannot_run_is_invalid(checkout, base, why):
     checkout.commit(test_replay=base)
     checkout.write(test_replay=REPLAY, conftest="")
@@ -415,6 +417,7 @@ def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
+@pytest.mark.exhaustive
 def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
     """`pip install ./packages/core` without -e: both sides would run what is installed."""
     where = "packages/core/src"
@@ -515,6 +518,7 @@ def runs(pid: str) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+@pytest.mark.exhaustive
 def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
     checkout.commit(test_hangs=HANGS)
     before = checkout.contents()

@@ -53,6 +53,7 @@ def test_the_worst_counts_where_one_of_two_fails(collected, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_refused_one_beside_an_analysed_one_is_two(collected, tmp_path):
     both = tmp_path / "both"
     shutil.copytree(collected / "profiler", both / "a")

@@ -21,6 +21,7 @@ SOON = "from perfguard.cli import bar, main; bar.SHOWN_AFTER_S = 0.0; main()"
 COMPARE = [sys.executable, "-c", SOON, "compare", str(TORCH), str(TORCH)]
 
 
+@pytest.mark.exhaustive
 def test_compare_shows_how_many_bytes_it_has_read_and_takes_that_away():
     status, text = on_a_terminal([*COMPARE, "--color=never"])
     assert status == 0
@@ -29,6 +30,7 @@ def test_compare_shows_how_many_bytes_it_has_read_and_takes_that_away():
     assert text.rpartition("\r")[2].startswith("PASSED ")
 
 
+@pytest.mark.exhaustive
 def test_a_pipe_sees_nothing_of_it():
     done = subprocess.run(COMPARE, capture_output=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -118,6 +118,7 @@ def test_refresh_refuses_what_is_invalid_and_what_is_worse_without_a_reason(repl
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_ratchet_stores_what_improved_and_fails_what_is_worse(replayed, refresh):
     before = baseline_files(replayed)
     status, said = refresh("--ratchet", "-k", "better")
@@ -137,6 +138,7 @@ def test_new_only_and_ratchet_contradict_each_other():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_new_only_judges_what_is_there(replayed, refresh):
     before = baseline_files(replayed)
     status, said = refresh("--new-only", of("worse"))
@@ -149,6 +151,7 @@ def test_new_only_judges_what_is_there(replayed, refresh):
 @pytest.mark.parametrize(
     "arguments, exit_code", [(("-k", "red"), 1), (("-k", "nothing_is_called_so"), 4), (("--no-such-option",), 2)]
 )
+@pytest.mark.variants(1)
 def test_the_exit_code_of_refresh_follows_pytests(project, refresh, arguments, exit_code):
     (project / "test_red.py").write_text("def test_red():\n    assert 0\n")
     assert refresh(*arguments)[0] == exit_code

@@ -157,6 +157,7 @@ def test_there_is_no_bar_where_nobody_sees_it_or_wants_it(terminal, monkeypatch,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_a_terminal_sees_how_far_it_is(some, tmp_path, jobs):
     # On a fast machine they do not take two seconds.
     soon = "from perfguard.cli import bar, main; bar.SHOWN_AFTER_S = 0.1; main()"

@@ -162,6 +162,7 @@ def plain(tmp_path_factory):
         ("npu x 2", "cpu", "backend: torch → mindspore; device: npu → cpu; ranks: 2 → 1"),
     ],
 )
+@pytest.mark.variants(1)
 def test_plain_directories_of_another_kind_cannot_be_compared(plain, base, current, shown):
     found = run("compare", plain(base), plain(current))
     assert found.exit_code == 4

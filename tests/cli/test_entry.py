@@ -37,6 +37,7 @@ def project(tmp_path, monkeypatch):
         (("--version",), 0, f"perfguard, version {perfguard.__version__}"),
     ],
 )
+@pytest.mark.variants(2)
 def test_the_console_script_ends_with_its_exit_code(arguments, code, text):
     found = run_program(SCRIPT, *arguments)
     assert found.returncode == code, found.stderr

@@ -614,6 +614,7 @@ def test_a_history_that_is_locked_is_remarked(many, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", ["sqlalchemy", "ruptures"])
+@pytest.mark.variants(1)
 def test_packages_that_are_missing_are_remarked(tmp_path, package):
     """In a Python that has them not: they are hidden from it."""
     kept = open_history("kept.db", root=tmp_path, writing=True)
@@ -720,6 +721,7 @@ def test_an_export_that_cannot_be_written_keeps_what_was_there(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_stream_without_blocks_and_arrows_gets_others(tmp_path):
     added([10.0] * 12 + [13.0] * 8)
     done = run_program(SCRIPT, "history", "trend", PYTHONIOENCODING="ascii")
@@ -730,6 +732,7 @@ def test_a_stream_without_blocks_and_arrows_gets_others(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_reports_of_many_jobs_at_once_are_all_there(tmp_path):
     for number in range(4):
         report(Path(f"{number}.json"), number, {"steps": number})

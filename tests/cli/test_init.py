@@ -533,6 +533,7 @@ session("--perfguard")
 @pytest.mark.parametrize(
     "framework, model", [("torch", TORCH), pytest.param("mindspore", MINDSPORE, marks=pytest.mark.exhaustive)]
 )
+@pytest.mark.exhaustive
 def test_the_first_test_is_green_and_a_wider_layer_is_red(tmp_path, framework, model):
     pytest.importorskip(framework, reason=f"{framework} is not installed: pip install 'perfguard-ml[models]'")
     write(tmp_path, {"model.py": model})

@@ -39,6 +39,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
 
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is handed over with memfd_create (Linux)")
+@pytest.mark.exhaustive
 def test_a_second_process_does_its_share_and_changes_no_word(tmp_path: Path, trace: tuple[str, bytes]) -> None:
     name, text = trace
     # 40 MB in gzip are worth one; stored, so that nothing is packed here for long.

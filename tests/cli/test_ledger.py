@@ -156,6 +156,7 @@ def base(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_planted_product_is_where_the_time_went(base, tmp_path):
     head, parts = told(run("compare", base, record(tmp_path / "more", products=2), "--ledger").stdout)
     change = tenths(re.findall(r"[+−][0-9]+\.[0-9]", head)[-1])

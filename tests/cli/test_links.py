@@ -44,6 +44,7 @@ def linked(tmp_path: Path) -> Place:
 @pytest.mark.parametrize(
     "place", [*PLACES[:1], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in PLACES[1:-1]), PLACES[-1]]
 )
+@pytest.mark.variants(1)
 def test_a_link_out_of_a_recording_is_a109_in_every_command_and_leaks_nothing(linked, place, tmp_path):
     one = linked(place)
     # A link that the user names is followed: it is the directory around it that is judged.

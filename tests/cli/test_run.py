@@ -118,6 +118,7 @@ def test_without_a_baseline_it_says_how_to_store_one(judged, tmp_path):
     )
 
 
+@pytest.mark.exhaustive
 def test_what_is_the_same_passes(judged):
     status, lines = judged("first", "--report", "report.json")
     assert (status, lines[0]) == (0, "PASSED torch_train.py::train")

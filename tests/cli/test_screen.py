@@ -67,6 +67,7 @@ def test_a_pipe_has_colours_only_where_somebody_asked_for_them(monkeypatch, befo
     "arguments, environment, is_coloured",
     [(("-q",), {}, True), ((), {"NO_COLOR": "1"}, False)],
 )
+@pytest.mark.variants(1)
 def test_a_terminal_has_them_by_itself(worse, arguments, environment, is_coloured):
     status, text = on_a_terminal(
         [SCRIPT, "compare", str(TORCH), str(worse), *arguments], env={**os.environ, **environment}

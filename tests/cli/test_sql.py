@@ -52,6 +52,7 @@ def test_names_are_names():
 
 
 @pytest.mark.parametrize("layout", ["pt-torch", "pt-npu", "ms-2.5+"])
+@pytest.mark.variants(1)
 def test_all_ranks_are_asked_together(layout, tmp_path):
     generate(layout, ranks=2, steps=2).write(tmp_path)
     found = asked(
@@ -61,6 +62,7 @@ def test_all_ranks_are_asked_together(layout, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["ms-2.0", "ms-2.5+cpu"])
+@pytest.mark.variants(1)
 def test_executions_that_files_list_are_a_table(layout, tmp_path):
     generate(layout, seed=1, steps=3).write(tmp_path / "listed")
     found = asked(tmp_path / "listed", "select sum(calls) as calls, count(operator) > 0 as named from listed")

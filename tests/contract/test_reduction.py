@@ -92,6 +92,7 @@ def test_what_only_metrics_need_is_not_queried_for_rules(layout, tmp_path, monke
                 inspect(Recording(directory=place))
 
 
+@pytest.mark.exhaustive
 def test_directories_of_all_layouts_are_judged_and_measured_together_as_each_alone(tmp_path):
     """They share a batch: a query of one layout is no query of another."""
     alone = {}
@@ -139,6 +140,7 @@ def test_a_rank_that_only_its_file_tells_is_asked_for_its_own_steps(tmp_path, jo
 # -- what is kept ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_no_cycle_outlives_its_inspection(ranks):
     alive = []
 

@@ -125,6 +125,7 @@ def test_what_is_printed_is_what_is_printed_without_it(ranks, scheduler, more):
     assert (there.exit_code, there.stdout) == (here.exit_code, here.stdout)
 
 
+@pytest.mark.exhaustive
 def test_the_address_may_come_from_dasks_own_configuration(ranks, scheduler):
     import dask
 

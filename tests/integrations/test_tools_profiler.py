@@ -185,6 +185,7 @@ def test_a_rank_that_is_not_asked_for_does_nothing(monkeypatch):
     assert os.listdir() == ["tools.json"]
 
 
+@pytest.mark.exhaustive
 def test_every_rank_has_a_directory_of_its_own(monkeypatch):
     path = config()
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -117,6 +117,7 @@ def test_an_empty_directory_gets_the_file_and_the_log_of_torch_npu(made_before):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config_path", ["dynamic", f"dynamic/{CONFIG_FILE}"])
+@pytest.mark.exhaustive
 def test_a_file_that_is_there_is_used(config_path):
     FILE.parent.mkdir()
     FILE.write_text(edited(start_step=3, active=2))
@@ -128,6 +129,7 @@ def test_a_file_that_is_there_is_used(config_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_file_that_is_there_may_ask_for_the_first_step():
     FILE.parent.mkdir()
     FILE.write_text(edited())
@@ -203,12 +205,14 @@ def test_edited_from_outside_while_a_loop_waits_for_nobody():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_same_file_saved_again_asks_again():
     prof = trained({1: edited(), 4: edited(), 8: FILE.touch})
     assert windows(prof) == [(f"dp_rank_0_start_{start}_active_1", Ending.COMPLETE) for start in (2, 5, 9)]
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_edit_in_a_window_waits_for_its_end():
     prof = trained({1: edited(active=4), 3: edited(active=2)})
     assert [steps_marked(one.directory) for one in prof.recordings] == [[2, 3, 4, 5], [6, 7]]
@@ -225,12 +229,14 @@ def test_an_edit_in_a_window_waits_for_its_end():
         (edited(is_rank=True, rank_list=[0, 3], active=2), 4),
     ],
 )
+@pytest.mark.variants(2)
 def test_when_a_window_begins(text, begins):
     prof = trained({3: text})
     assert [steps_marked(one.directory) for one in prof.recordings] == [[begins, begins + 1]]
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_runs_are_never_mixed():
     first = trained({1: edited()})
     kept = {one.name: one.read_bytes() for one in first.recordings[0].directory.iterdir()}
@@ -242,6 +248,7 @@ def test_two_runs_are_never_mixed():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_metadata_and_flops_reach_the_trace_and_the_rest_is_told():
     prof = trained(
         {
@@ -271,6 +278,7 @@ def test_metadata_and_flops_reach_the_trace_and_the_rest_is_told():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_output_goes_before_prof_dir_and_the_training_may_change_its_directory():
     def go() -> None:
         FILE.write_text(edited(active=2))
@@ -393,6 +401,7 @@ def test_a_cpu_without_its_operators_has_nothing_to_record():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_profiler_that_fails_ends_its_window_only():
     other = torch.profiler.profile()
 
@@ -413,6 +422,7 @@ def test_a_profiler_that_fails_ends_its_window_only():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_training_that_ends_in_a_window_leaves_a_recording_that_says_so():
     prof = trained({9: edited(active=5)})
     (recording,) = prof.recordings
@@ -425,6 +435,7 @@ def test_a_training_that_ends_in_a_window_leaves_a_recording_that_says_so():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_loop_that_raises_in_a_window_keeps_it():
     def fail() -> None:
         raise ZeroDivisionError("loss is gone")

@@ -236,6 +236,7 @@ def test_a_creep_that_is_over_ends_where_its_newest_level_begins():
     "odd, by", [(0.25, 0.15), (0.15, 0.2), (0.3, 0.2), (0.25, 0.05)], ids=["a quarter", "few", "a third", "small"]
 )
 @pytest.mark.parametrize("runs", [20, 40, 100])
+@pytest.mark.variants(4)
 def test_a_machine_of_two_speeds_has_no_levels(runs, odd, by):
     """More than half of the neighbours are equal, and a clock of few digits looks the same."""
     generator = np.random.default_rng(runs)

@@ -215,6 +215,7 @@ def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
     assert cost.caption.startswith(f"{times} ms, +{change:.1f} %;")
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_waits_and_one_that_leaks_fail(gated):
     """The cost is CPU time, and sees neither."""
     waits = {"SLEEP": "0.005", "KEPT": "65536", "MOST_RUNS": "3"}

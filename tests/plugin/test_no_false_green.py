@@ -237,6 +237,7 @@ TAKEN_OUT = "def pytest_collection_modifyitems(items): items[:] = [i for i in it
 
 
 @pytest.mark.parametrize("options", [(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
+@pytest.mark.variants(1)
 def test_a_marker_is_the_users_word_and_is_counted(project, options):
     if options:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")

@@ -27,6 +27,7 @@ def checked(project) -> Project:
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "1", "--perfguard-time=off")])
+@pytest.mark.variants(1)
 def test_a_broken_rule_is_red_and_no_baseline(checked, parallel):
     run = checked.run("--perfguard", "--perfguard-update", *parallel)
     assert run.status == 1

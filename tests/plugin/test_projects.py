@@ -80,6 +80,7 @@ def test_every_test_has_the_baselines_of_the_nearest_settings(two):
 
 
 @pytest.mark.parametrize("arguments", [("a", "b"), ("b", "a"), ("a",), ("b/test_x.py::test_one",)])
+@pytest.mark.variants(1)
 def test_a_baseline_is_the_same_file_however_pytest_is_started(two, arguments):
     run = two.run("--perfguard", *arguments)
     assert (run.status, run.counts["passed"]) == (0, len(arguments)), run.text
@@ -124,6 +125,7 @@ def test_an_option_goes_before_the_settings_of_all(two):
     assert (again.status, again.counts) == (0, {"passed": 2}), again.text
 
 
+@pytest.mark.exhaustive
 def test_every_test_is_driven_and_timed_by_its_own_settings(project):
     step = (
         "import torch\n\ndef test_step(perfguard):\n    x = torch.ones(4, 4)\n    perfguard(lambda: torch.mm(x, x))\n"
@@ -175,6 +177,7 @@ def test_the_command_that_a_run_prints_works_where_it_ran(two, monkeypatch):
 # -- side by side --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_workers_use_the_nearest_settings_too(two):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
     (two.directory / "b" / "test_x.py").rename(two.directory / "b" / "test_z.py")
@@ -213,6 +216,7 @@ def test_two_packages_with_one_directory_of_baselines_are_refused_with_both_path
 
 
 @pytest.mark.parametrize("settings", ["timed_steps = 0", "tool = = 3"])
+@pytest.mark.variants(1)
 def test_settings_that_are_wrong_are_refused_with_their_path_before_any_test_runs(two, settings):
     place = two.write("b/pyproject.toml", table(settings))
     run = two.run("--perfguard", "--perfguard-report=report.json")

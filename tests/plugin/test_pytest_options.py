@@ -49,6 +49,7 @@ def without(project: Project, *tests: str) -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.variants(1)
 def test_recordings_are_judged_the_same_under(recorded, arguments):
     run = recorded.run("--perfguard", *arguments)
     assert run.status == 0, run.text
@@ -285,6 +286,7 @@ def test_a_test_that_passed_and_no_longer_measures_a_baseline_leaves_it_unused(f
     ],
     ids=" ".join,
 )
+@pytest.mark.variants(1)
 def test_tests_that_were_not_selected_are_not_unused(recorded, arguments):
     run = recorded.run("--perfguard", "--perfguard-report=some.json", *arguments)
     assert run.status == 0, run.text
@@ -311,6 +313,7 @@ def test_four(perfguard):
     ],
     ids=["marked", "module-level importorskip", "a file that cannot be imported"],
 )
+@pytest.mark.variants(1)
 def test_tests_that_were_skipped_are_not_unused(fresh, source, status, counts):
     fresh.write("test_b.py", source)
     run = fresh.run("--perfguard", "--continue-on-collection-errors", "--perfguard-report=report.json")

@@ -32,6 +32,7 @@ RENAMED = ("test_a.py::test_one", "test_a.py::test_first"), ("test_b.py", "test_
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
+@pytest.mark.variants(1)
 def test_a_test_without_a_baseline_names_the_one_it_looks_like(renamed, arguments):
     if arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
@@ -53,6 +54,7 @@ def test_a_test_without_a_baseline_names_the_one_it_looks_like(renamed, argument
     assert "remove with: perfguard baseline prune test_c.py::test_gone" in summary
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_summary_give_the_tests_their_baselines(renamed, tmp_path, monkeypatch):
     project = renamed.copy(tmp_path / "project")
     monkeypatch.chdir(project.directory)

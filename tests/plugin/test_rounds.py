@@ -185,6 +185,7 @@ def test_fixtures_of_a_module_are_made_once_a_round(shared):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_script_is_run_in_no_round(shared):
     project, _, _ = shared
     assert not (project.directory / "trained").exists()

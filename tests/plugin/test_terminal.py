@@ -99,6 +99,7 @@ def table_of(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("columns", [40, 80, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.variants(1)
 def test_the_table_is_no_wider_than_the_terminal(four, columns):
     status, text = on_a_terminal(
         four.command("--perfguard", "--tb=no"), columns=columns, cwd=four.directory, env=four.environment()
@@ -146,6 +147,7 @@ def test_verbose_on_a_narrow_terminal_is_a_block_a_workload(four):
         ((), {"FORCE_COLOR": "1"}, True),
     ],
 )
+@pytest.mark.variants(1)
 def test_colours_are_those_of_pytest(seen, arguments, environment, is_coloured):
     shown = seen(*arguments, **environment)
     for word, colour in (("FAILED", 31), ("INVALID", 35), ("INCONCLUSIVE", 33), ("PASSED", 32)):
@@ -168,6 +170,7 @@ def test_a_failing_message_has_no_colours_of_its_own(seen):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", pytest.param("cp1252", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_nothing_is_lost_where_the_output_lacks_characters(four, encoding):
     done = subprocess.run(
         four.command("--perfguard", "--junitxml=junit.xml"),

@@ -44,11 +44,13 @@ def test_no_worker_is_no_refusal(recorded):
     assert (run.status, run.counts["passed"]) == (0, 6)
 
 
+@pytest.mark.exhaustive
 def test_without_the_gate_workers_run_each_test_once(recorded):
     run = recorded.run("-n2")
     assert (run.status, run.counts) == (0, {"passed": 6})
 
 
+@pytest.mark.exhaustive
 def test_refreshing_under_xdist_writes_every_baseline(recorded):
     assert recorded.workloads == sorted(f"{name}::{test}" for name in FILES for test in ("test_one", "test_two"))
 
@@ -81,6 +83,7 @@ def test_exact_metrics_are_judged_in_the_workers_and_merged_on_the_controller(re
     assert "B104 a baseline whose test no longer exists: test_c.py::test_one" in run.out
 
 
+@pytest.mark.exhaustive
 def test_with_time_off_in_the_settings_xdist_is_allowed_and_no_timed_metric_is_judged(recorded, tmp_path):
     """Groups of tests have the baselines of their tests."""
     project = recorded.copy(tmp_path / "project")

@@ -118,6 +118,7 @@ def is_well_made(shown: Shown, name: str, scheme: str) -> None:
     [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), pytest.param("ranks", *SIGHTS[0], marks=pytest.mark.exhaustive)],
     ids=["all on a phone", "hostile", "ranks"],
 )
+@pytest.mark.variants(1)
 def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
@@ -136,6 +137,7 @@ def test_in_other_windows_a_page_is_as_well_made(opened, name, size, scheme):
 
 
 @pytest.mark.parametrize("width", [WIDTHS[0], *(pytest.param(one, marks=pytest.mark.exhaustive) for one in WIDTHS[1:])])
+@pytest.mark.exhaustive
 def test_no_label_is_clipped(opened, width):
     wrong = {}
     for name in ("passing", "failing", "invalid", "both-sides", "two-ranks", "ranks", "hostile", "long", "history"):
@@ -245,6 +247,7 @@ def test_the_bars_of_a_timeline_are_seen_and_their_names_are_read(opened, scheme
     assert on_bar >= 4.5
 
 
+@pytest.mark.exhaustive
 def test_a_timeline_explains_what_it_has_and_nothing_else(opened):
     note = ".step-timeline .timeline-view .note"
     assert "the same on both sides" in opened("both-sides").page.locator(note).inner_text()
@@ -372,6 +375,7 @@ def texts(shown: Shown, column: int, *, grid: str = ".operators") -> list[str]:
     return [row.query_selector_all("th, td")[column].inner_text() for row in rows]
 
 
+@pytest.mark.exhaustive
 def test_operators_are_sorted_by_a_click_and_by_the_keyboard(opened):
     shown = opened("failing")
     page = shown.page
@@ -413,6 +417,7 @@ def test_operators_are_filtered_by_name_and_by_verdict(opened):
     assert page.locator("#said").inner_text().startswith("0 of ")
 
 
+@pytest.mark.exhaustive
 def test_the_share_of_an_operator_is_that_of_the_profiled_step(opened):
     shown = opened("failing")
     (step_us,) = (one.value for one in show.failing().measurements if one.metric == "profiled_step_time")
@@ -527,6 +532,7 @@ def test_names_of_a_recording_are_text_and_nothing_else(opened):
     assert page.evaluate("window.pwned") is None
 
 
+@pytest.mark.exhaustive
 def test_one_of_many_workloads_is_chosen_by_a_link_that_can_be_shared(opened):
     shown = opened("all")
     page = shown.page
@@ -578,6 +584,7 @@ addEventListener("message", (event) => {
 </script>"""
 
 
+@pytest.mark.exhaustive
 def test_the_timeline_is_handed_to_perfetto_and_can_be_saved(browser, pages, tmp_path):
     shown = Shown(browser, pages["timeline"], size=LAPTOP)
     trace = json.loads(next((show.TORCH / "profiler").rglob("*.json")).read_text())
@@ -602,6 +609,7 @@ def test_the_timeline_is_handed_to_perfetto_and_can_be_saved(browser, pages, tmp
 
 
 @pytest.mark.parametrize("fragment", ["#f99", "#f0"])
+@pytest.mark.exhaustive
 def test_a_link_that_leads_nowhere_shows_the_page(opened, fragment):
     shown = opened("failing", fragment=fragment)
     assert shown.page.locator("article:visible").count() == 1

@@ -175,6 +175,7 @@ def whole(tmp_path_factory) -> bytes:
 
 @settings(max_examples=100)
 @given(data=st.data())
+@pytest.mark.exhaustive
 def test_bits_that_a_disk_lost_are_a_sentence_or_a_number(whole, tmp_path_factory, data):
     """SQLite looks at no checksum: what comes back may be of any type, or text that is none."""
     spoilt = bytearray(whole)
@@ -382,6 +383,7 @@ def process(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.variants(1)
 def test_a_writer_that_is_killed_leaves_what_was_there(place):
     """It dies with all of a run written and nothing of it committed."""
     history = opened(place)

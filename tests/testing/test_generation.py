@@ -92,6 +92,7 @@ SWITCHED = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_wrong_under_other_conditions(tmp_path):
     trees = [generate(layout, seed=4, ranks=2, conditions=conditions) for layout, conditions in SWITCHED]
     assert errors_in(trees, tmp_path) == []

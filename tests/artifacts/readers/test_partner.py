@@ -52,6 +52,7 @@ def the_same(*directories: Path, at_least: int = 1, **how: Any) -> None:
 
 
 @pytest.mark.parametrize("conditions", [("",), often(CONDITIONS)])
+@pytest.mark.exhaustive
 def test_generated_traces_come_out_the_same(tmp_path, conditions):
     several = [(layout, one) for layout in LAYOUTS for one in conditions if not one or one in conditions_of(layout)]
     directories = places(tmp_path, len(several))
@@ -162,6 +163,7 @@ def test_gzip_comes_out_the_same(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["pt-torch", "pt-npu", *map(often, LAYOUTS[2:])])
+@pytest.mark.variants(1)
 def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
     # Nothing of the working directory is imported.
     monkeypatch.chdir(tmp_path)
@@ -267,6 +269,7 @@ def test_what_is_printed_over_there_is_no_reply(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [(0, 1, 2), *map(often, (0, 1, 2))], ids=str)
+@pytest.mark.exhaustive
 def test_standard_streams_may_be_closed(tmp_path, closed):
     generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path / "out")
     code = f"""

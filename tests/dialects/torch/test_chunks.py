@@ -24,6 +24,7 @@ def test_real_recordings_are_the_same_either_way(name):
     the_same(RECORDINGS / name, in_a_file=True)
 
 
+@pytest.mark.exhaustive
 def test_other_real_recordings_are_the_same_either_way():
     for directory in recorded("torch-*"):
         the_same(directory, chunk_bytes=20_000)
@@ -93,6 +94,7 @@ def damaged(data, name: str, place: Path) -> Path:
 @pytest.mark.parametrize("name", [REAL[0], pytest.param(REAL[1], marks=pytest.mark.exhaustive)])
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data(), chunk_bytes=st.integers(2000, 60_000))
+@pytest.mark.exhaustive
 def test_damage_is_told_in_the_same_words(tmp_path_factory, name, data, chunk_bytes):
     directories = [damaged(data, name, place) for place in places(tmp_path_factory.mktemp("damaged"), 4)]
     for pair in both_ways(directories, chunk_bytes=chunk_bytes):
