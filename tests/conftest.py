@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -34,8 +34,6 @@ RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
 RECORDED = CHECKOUT / "tests" / "data" / "recorded"
 #: Far beyond what any test here needs; only a hang reaches it.
 SECONDS_UNTIL_A_HANG = 10
-#: How many variants of a test of a module were collected, by its name.
-COUNTS = pytest.StashKey[Counter[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,18 +42,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.loadscopereorder = False
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the later variants of a test as exhaustive, where it says how many are enough by default."""
-    if (mark := item.get_closest_marker("variants")) is not None:
-        counts = item.parent.stash.setdefault(COUNTS, Counter())  # type: ignore[union-attr]
-        name = getattr(item, "originalname", item.name)
-        counts[name] += 1
-        if counts[name] > mark.args[0]:
-            item.add_marker("exhaustive")
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the modules that run frameworks and processes, so that no worker has one of them left at the end."""
+    """Mark variants as exhaustive where a test says how many are enough by default, and begin with what is slow."""
+    variants = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("variants") is not None:
+            variants[item.parent, getattr(item, "originalname", item.name)].append(item)
+    for those in variants.values():
+        (enough,) = those[0].get_closest_marker("variants").args  # type: ignore[union-attr]
+        # Spread over the table: what lies side by side is alike.
+        kept = {number * len(those) // enough for number in range(enough)}
+        for number, item in enumerate(those):
+            if number not in kept:
+                item.add_marker("exhaustive")
+    # Modules that run frameworks and processes, so that no worker has one of them left at the end.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -58,6 +58,7 @@ def test_a_file_is_written_in_a_format_from_outside(tmp_path, toy):
     assert f"report: {project.directory}/o/out.txt" in run.out
 
 
+@pytest.mark.exhaustive
 def test_commands_write_it_as_well(tmp_path, toy):
     recording = str(RECORDINGS / "torch-mlp")
     for command in ("check", "report"):
@@ -76,6 +77,7 @@ def test_commands_write_it_as_well(tmp_path, toy):
         ("step 2", 3, "line 1: its last line is cut off"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_file_is_found_read_and_validated_with_parts_from_outside(tmp_path, toy, rows, status, said):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "run.toy").write_text(rows)
@@ -116,6 +118,7 @@ def test_layouts_and_schemas_from_outside_are_listed(tmp_path, toy):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_step_is_recorded_by_a_backend_from_outside_and_kept_in_a_store_from_outside(tmp_path, toy):
     project = Project(tmp_path / "project")
     project.settings('store = "cellar"')
@@ -193,6 +196,7 @@ def said_of(place: Path, code: str, *distributions: dict[str, dict[str, str]], f
         ("part = 1", "must be a class or a function, got int."),
     ],
 )
+@pytest.mark.variants(6)
 def test_a_part_that_cannot_be_loaded_is_one_sentence(tmp_path, group, text, said):
     found = said_of(tmp_path, USES[group], {group: {"mine": "mine_module:part"}}, files={"mine_module.py": text})
     whose = f"the entry point 'mine' (mine_module:part) of one in perfguard.{group} "
@@ -329,6 +333,7 @@ def test_a_schema_of_perfguard_cannot_be_replaced(tmp_path, name):
         ),
     ],
 )
+@pytest.mark.variants(3)
 def test_queries_that_are_wrong_are_one_sentence(tmp_path, tables, files, said):
     slot = {"name": "events", "path": "*.x", "format": "chrome-trace", "schema": "trace_view_cpu"}
     files = {**files, "mine/layouts/l.json": layout(tables=tables, slots=[slot], recognise=[{"name": r"\.x$"}])}

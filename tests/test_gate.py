@@ -92,6 +92,7 @@ def test_without_a_baseline_nothing_is_compared_and_nothing_written(store, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.variants(2)
 def test_a_recording_passes_against_its_own_baseline(store, name):
     recording = read_recording(RECORDINGS / name)
     run(recording, store, Update.ALL)
@@ -104,6 +105,7 @@ def test_a_recording_passes_against_its_own_baseline(store, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.variants(2)
 def test_calls_that_the_baseline_had_not_fail_and_name_the_operator(store, name):
     recording = read_recording(RECORDINGS / name)
     run(recording, store, Update.ALL)
@@ -132,6 +134,7 @@ def test_an_invalid_recording_is_told_before_any_baseline(store, tmp_path):
         *((update, b"{") for update in (Update.NEW_ONLY, Update.RATCHET)),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_damaged_baseline_stops_the_run_and_is_kept(store, update, content):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     run(recording, store, Update.ALL)
@@ -233,6 +236,7 @@ def test_a_refresh_writes_what_is_worse_and_says_so(store):
 
 
 @pytest.mark.parametrize("reason", [None, "", " \n"])
+@pytest.mark.variants(1)
 def test_a_refresh_of_what_is_worse_is_refused_without_a_reason(store, reason):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     run(recording, store, Update.ALL)
@@ -360,6 +364,7 @@ def test_the_ratchet_stores_nothing_of_an_invalid_capture_or_of_another_window(s
 
 
 @pytest.mark.parametrize(("cost", "runs", "outcome"), [(2.0, 1, "PASSED"), (4.0, 1, "FAILED"), (4.0, 7, "FAILED")])
+@pytest.mark.variants(1)
 def test_the_ratchet_asks_for_as_many_processes_as_a_verdict_needs(store, cost, runs, outcome):
     run(read_recording(GRAPH), store, Update.ALL)
     good = stored(store)
@@ -458,6 +463,7 @@ def verdict_of(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.variants(2)
 def test_a_recording_is_the_same_as_itself(name):
     found = compare(verdict_of(name), verdict_of(name), policy=POLICY)
     assert (found.outcome, found.findings) == (Outcome.PASSED, ())
@@ -542,6 +548,7 @@ def test_a_report_is_judged_again_by_the_rules_of_its_tests_own_marker():
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.variants(2)
 def test_a_whole_directory_is_checked_and_measured(name):
     for directory in (RECORDINGS / name, str(RECORDINGS / name / "profiler")):
         verdict = check(directory)
@@ -597,6 +604,7 @@ def test_a_wrong_word_is_refused_with_the_nearest(options, message):
 @pytest.mark.parametrize(
     "expect", ["ranks=1,steps=3", ["ranks=1", "steps=3"], ("ranks=1,steps=3",), {"ranks=1"}, "", []]
 )
+@pytest.mark.variants(3)
 def test_what_is_expected_is_a_text_or_several(expect):
     assert check(RECORDINGS / "torch-mlp" / "profiler", expect=expect).passed
 

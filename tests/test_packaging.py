@@ -113,6 +113,7 @@ def test_the_wheel_declares_its_entry_points(wheel):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_sdist_builds_the_wheel_of_the_sources(built):
     def contents(path: Path) -> dict[str, bytes]:
         archive = zipfile.ZipFile(path)
@@ -162,6 +163,7 @@ def test_an_installed_wheel_uses_the_schemas_it_shipped(installed, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_installed_wheel_writes_the_workflows_of_this_repository(installed, tmp_path):
     git(tmp_path, "init", "-q")
     call("-m", "perfguard", "init", "--yes", "--backend=torch", "--ci=github", cwd=tmp_path, first_on_path=installed)

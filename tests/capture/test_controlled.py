@@ -64,6 +64,7 @@ def test_steps_settle_before_they_are_timed_beside_the_kernel(window):
     assert timing.environment.packages["torch"] == torch.__version__
 
 
+@pytest.mark.exhaustive
 def test_as_many_steps_as_are_asked_for_and_no_more_than_the_most(window, monkeypatch):
     monkeypatch.setattr(thresholds, "MOST_STEPS", 20)
     assert window(least=30).run(work).steps == 30
@@ -71,6 +72,7 @@ def test_as_many_steps_as_are_asked_for_and_no_more_than_the_most(window, monkey
 
 
 @pytest.mark.parametrize(("batches", "timed", "short"), [(3, 1, True), (7, 5, False), (9, 5, False)])
+@pytest.mark.variants(1)
 def test_a_loop_that_ends_early_is_timed_as_far_as_it_went(window, monkeypatch, batches, timed, short):
     """Two batches settle; what is beyond the five that are wanted warms up."""
     monkeypatch.setattr(thresholds, "WARMUP_S", 60.0)

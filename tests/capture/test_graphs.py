@@ -176,6 +176,7 @@ def test_fresh_processes_and_cores_give_the_same_to_the_last_name(tmp_path, made
         pytest.param("loop", 5, {"__main___Loop_construct": 1}, None, marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_was_compiled_is_counted(made, name, built, compilations, operators):
     values = measured(made(name))
     assert values["graphs_built"] == built
@@ -230,6 +231,7 @@ def test_a_script_that_saves_graphs_itself_does_so_where_it_was_told(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_more_net_in_the_same_place_is_seen_as_two_runs(tmp_path, made):
     for name in ("infer", "loop"):
         shutil.copytree(made(name), tmp_path / "both", dirs_exist_ok=True)
@@ -361,6 +363,7 @@ def test_mindspore_2_0_that_failed_is_found(tmp_path, environment):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_looking_changes_no_file(made):
     few, many = made("infer"), made("infer", 3)
     before = hashes(few), hashes(many)

@@ -20,7 +20,7 @@ from perfguard.judge.verdict import Outcome
 from perfguard.recording import Ending, read_recording
 from perfguard.window import StepWindow
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

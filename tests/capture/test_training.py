@@ -70,6 +70,7 @@ def test_a_timed_process_stops_the_training_when_it_has_enough(monkeypatch):
         assert train(window(), most=most) == (most, [], ended)
 
 
+@pytest.mark.exhaustive
 def test_a_side_of_a_comparison_trains_in_turns():
     turns = Told(2, 1)
     window = TurnsWindow(Backend(), turns, settle=2)

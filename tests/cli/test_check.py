@@ -391,6 +391,7 @@ def broken(tmp_path):
         (("--select", "I105", "--ignore", "I105"), 0, {"I105": "note"}),
     ],
 )
+@pytest.mark.variants(6)
 def test_codes_are_selected_and_ignored_by_beginnings(broken, options, code, shown):
     found = run("check", broken, "--json", *options)
     document = json.loads(found.stdout)
@@ -519,6 +520,7 @@ def test_sarif_can_be_written_together_with_json(broken, tmp_path):
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "two words", "100%", "a#b?c", "a:7", "é", os.fsdecode(b"\xff")])
+@pytest.mark.variants(6)
 def test_sarif_names_hostile_files(broken, tmp_path, name):
     cycle = next((broken / "profiler").iterdir())
     cycle.rename(cycle.with_name(f"{name}_ascend_ms"))

@@ -175,6 +175,7 @@ def test_plain_directories_of_another_kind_cannot_be_compared(plain, base, curre
     ("base", "current"),
     [("cpu", "old cpu"), ("torch", "npu"), ("npu db", "npu")],
 )
+@pytest.mark.variants(1)
 def test_what_nobody_knows_of_a_plain_directory_compares_with_anything(plain, base, current):
     found = run("compare", plain(base), plain(current))
     assert found.exit_code in (0, 1)
@@ -259,6 +260,7 @@ def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, op
         ('ignore = ["R101"]\ntolerance.step_time = 0.5', (), 0),
     ],
 )
+@pytest.mark.variants(4)
 def test_the_settings_of_the_nearest_project_hold(tmp_path, slower, table, options, exit_code):
     (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\n{table}\n")
     assert run("compare", TORCH, slower, *options).exit_code == exit_code
@@ -459,6 +461,7 @@ def test_a_workload_that_is_not_utf8_can_be_written_to_a_report(tmp_path):
     ],
 )
 @pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.variants(9)
 def test_a_damaged_report_is_said_in_one_sentence(tmp_path, swap, text, message):
     (tmp_path / "bad.json").write_text(text)
     pair = (tmp_path / "bad.json", TORCH)

@@ -99,6 +99,7 @@ def with_an_event_of(size: int, text: bytes) -> bytes:
         ),
     ],
 )  # fmt: skip
+@pytest.mark.variants(1)
 def test_memory_is_bounded(
     tmp_path: Path,
     trace: tuple[str, bytes],

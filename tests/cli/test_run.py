@@ -126,6 +126,7 @@ def test_what_is_the_same_passes(judged):
     assert workload["outcome"] == "PASSED"
 
 
+@pytest.mark.exhaustive
 def test_a_baseline_gets_worse_for_a_reason_only(judged):
     kept = {path.name: path.read_bytes() for path in Path("baselines").glob("*.json")}
     status, refused = judged("worse", "--update")

@@ -159,6 +159,7 @@ def rows(text: str, title: str) -> list[str]:
         (("ops", TORCH, "--against", OTHER), "operator  "),
     ],
 )
+@pytest.mark.variants(8)
 def test_a_table_is_no_wider_than_columns(monkeypatch, columns, command, title):
     monkeypatch.setenv("COLUMNS", str(columns))
     assert_fits(run(*command).stdout, title, columns)

@@ -184,6 +184,7 @@ def test_parquet_to_standard_output_is_the_file(tmp_path):
         ("selct 1", "syntax error"),
     ],
 )
+@pytest.mark.variants(10)
 def test_a_query_reads_the_tables_and_nothing_else(query, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = run("sql", TORCH, query)
@@ -253,6 +254,7 @@ print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_
         pytest.param("select list(range::varchar) from range(100_000_000)", "2", "", marks=pytest.mark.exhaustive),
     ],
 )
+@pytest.mark.variants(2)
 def test_time_and_memory_are_bounded(query, timeout, sentence, tmp_path):
     asked = [sys.executable, "-m", "perfguard", "sql", str(TORCH), query, "--timeout", timeout, "--output", "x.csv"]
     # What a process is started by counts as its own, and these tests may be large.

@@ -37,6 +37,7 @@ def test_a_cycle_has_a_row_however_many_are_read_together(tmp_path):
         (["collect_freq=10,max_file_size=99"], "null", ["collect_freq=10", "max_file_size=99"]),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_the_caller_requested(words, steps, numbers, tmp_path):
     generate("pt-npu", ranks=1, steps=2).write(tmp_path / "npu")
     for query, expected in (

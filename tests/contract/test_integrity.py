@@ -778,6 +778,7 @@ ODD: dict[str, tuple[str, Corruption]] = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.usefixtures("must_not_hang")
+@pytest.mark.variants(14)
 def test_nothing_odd_raises_or_hangs(name, copy_recording):
     recording, corrupt = ODD[name]
     directory = copy_recording(recording)
@@ -843,6 +844,7 @@ TOKENS = [b"", b"\n", b",", b";", b'"', b"\\", b"[", b"{", b"}", b"\xff", b"\0",
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())
+@pytest.mark.variants(1)
 def test_no_bytes_in_any_file_make_the_inspection_raise(recording, data):
     source = RECORDINGS / recording / "profiler"
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())

@@ -147,6 +147,7 @@ def test_a_check_is_pickled_whole(tmp_path):
 @pytest.mark.parametrize(
     "severity, outcome", [("error", Outcome.INVALID), ("warning", Outcome.PASSED), ("note", Outcome.PASSED)]
 )
+@pytest.mark.variants(1)
 def test_the_severity_decides_and_a_code_can_be_ignored(severity, outcome, tmp_path):
     own = checks(tmp_path, written(severity=severity))
     assert examine(replay(TORCH), workload="x", policy=Policy(checks=own)).outcome is outcome
@@ -276,6 +277,7 @@ def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, tmp_pa
     assert sentence in str(error.value)
 
 
+@pytest.mark.exhaustive
 def test_what_a_process_finds_in_its_rows_is_the_same_sentence(tmp_path):
     generate("pt-torch", ranks=2, steps=2).write(tmp_path / "ranks")
     text = written("select cycle, name, 1 as ns, 'bad' as severity from spans")

@@ -71,6 +71,7 @@ def on_processes(jobs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.variants(3)
 def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
     recording = Recording(directory=generate(kind, seed=5, ranks=1 if kind == "cluster" else 2).write(tmp_path))
     whole, small = inspect(recording), reduce(recording, measure=taken_whole)
@@ -106,6 +107,7 @@ def test_directories_of_all_layouts_are_judged_and_measured_together_as_each_alo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", [2, pytest.param(3, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_processes_find_what_one_finds(ranks, jobs):
     recording = Recording(directory=ranks)
     found = reduce(recording, measure=taken_whole, visit=on_processes(jobs))

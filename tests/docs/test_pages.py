@@ -67,6 +67,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *(pytest.param(page, True, marks=pytest.mark.exhaustive) for page in TIMED),
     ],
 )
+@pytest.mark.variants(1)
 def test_commands_print_what_the_page_shows(page, timed, recordings, tmp_path):
     for attempt in range(3):
         place = Path(shutil.copytree(recordings, tmp_path / str(attempt) / "project"))

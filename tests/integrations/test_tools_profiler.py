@@ -109,6 +109,7 @@ def test_exactly_the_steps_asked_for_are_in_save_path_and_judged():
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 1), (3, 5)])
+@pytest.mark.variants(1)
 def test_any_window(start, end):
     trained(tools_profiler(config(start_step=start, end_step=end)), steps=5)
     assert steps_marked(Path("npu_profiling")) == [f"ProfilerStep#{step}" for step in range(start, end)]
@@ -123,6 +124,7 @@ def test_any_window(start, end):
         ({"with_stack": True}, {"memory": False, "shapes": False, "stack": True}, '"python_function"', '"[memory]"'),
     ],
 )
+@pytest.mark.variants(1)
 def test_options_reach_the_profiler(options, conditions, in_trace, not_in_trace):
     prof = trained(tools_profiler(config(**options)), steps=5)
 
@@ -274,6 +276,7 @@ def test_a_loop_that_ends_without_stop_leaves_a_recording_that_says_so(how, endi
     [(2, Ending.STEP_RAISED, "step 4 of 4: ZeroDivisionError: division by zero"), (3, Ending.COMPLETE, "")],
     ids=["inside of the window", "after it"],
 )
+@pytest.mark.variants(1)
 def test_a_body_that_raises_in_a_with_is_a_step_that_raised(last, ending, reason):
     prof = tools_profiler(config())
 
@@ -375,6 +378,7 @@ def test_a_profiler_of_the_training_itself_is_said():
     assert "C109" in codes(Path("npu_profiling"))
 
 
+@pytest.mark.exhaustive
 def test_a_place_that_holds_another_run_is_neither_mixed_nor_overwritten():
     path = config()
     trained(tools_profiler(path), steps=4)
@@ -508,6 +512,7 @@ def ascend(monkeypatch):
         ),
     ],
 )
+@pytest.mark.variants(1)
 def test_on_an_ascend_device_torch_npu_is_asked_as_mindspeed_does(ascend, static, activities, experimental, analyse):
     prof = trained(tools_profiler(config(with_stack=True, **static)), steps=5)
 

@@ -178,6 +178,7 @@ def test_every_workload_has_the_timings_of_every_round(shared):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_fixtures_of_a_module_are_made_once_a_round(shared):
     _, _, fixtures = shared
     assert [one.count("module") for one in fixtures] == [1, 1]

@@ -12,7 +12,7 @@ from tests.installed import needs
 
 needs("torch", "models")
 # Each script imports torch, and each run of pytest judges what it left.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 SCRIPT = Path(__file__).parents[1] / "capture" / "scripts" / "torch_train.py"
 TEST = f"""

@@ -115,6 +115,7 @@ def with_a_long_event(text: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("change", [twice, broken_in_the_middle, with_cuts_that_are_none, with_a_long_event])
+@pytest.mark.variants(2)
 def test_what_is_odd_is_told_in_the_same_words(tmp_path, change):
     generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
     path = trace_of(tmp_path)
@@ -234,6 +235,7 @@ def has_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [kills_itself, says_nothing, stands_still, is_no_python, has_no_room])
+@pytest.mark.variants(2)
 def test_without_a_second_process_the_first_does_it_all(tmp_path, monkeypatch, how):
     generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
     expected = streamed(tmp_path)
