@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,20 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 for _name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
     os.environ.pop(_name, None)
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parent
+CHECKOUT = TESTS.parent
+#: By a module or a folder of them, what it imports, or starts to run pytest in: that takes seconds, in every worker.
+TOGETHER = {
+    "plugin": "runs of pytest",
+    "capture/test_controlled.py": "torch",
+    "capture/test_driver.py": "torch",
+    "capture/test_turns.py": "torch",
+    "integrations/test_tools_profiler.py": "torch",
+    "integrations/test_torch_dynamic.py": "torch",
+    "models/test_torch.py": "torch",
+    "capture/test_mindspore_callback.py": "mindspore",
+    "models/test_mindspore.py": "mindspore",
+}
 RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
 #: What real profilers wrote without perfguard: tests/data/make.py makes it.
 RECORDED = CHECKOUT / "tests" / "data" / "recorded"
@@ -37,7 +51,7 @@ SECONDS_UNTIL_A_HANG = 10
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # With --dist loadscope, xdist begins with the modules that have the most tests: here those that take the least time.
+    # xdist would begin with the modules that have the most tests: here those that take the least time.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -56,9 +70,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(those):
             if number not in kept:
                 item.add_marker("exhaustive")
-    # Modules that run frameworks and processes, so that no worker has one of them left at the end.
+    # What runs frameworks and processes comes first, the largest of it before all, so that no worker has it left at the end.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path.parent != TESTS / "plugin", item.path not in slow))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give a worker whole modules, and all of those together that import the same for seconds."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/")
+            return TOGETHER.get(module) or TOGETHER.get(module.partition("/")[0]) or module
+
+    return Scheduling(config, log)
 
 
 class Hung(BaseException):
