@@ -47,6 +47,7 @@ def toy(tmp_path) -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_file_is_written_in_a_format_from_outside(tmp_path, toy):
     project = Project(tmp_path / "project")
     project.replays(test_one="torch-mlp")

@@ -92,6 +92,7 @@ def files_below(directory: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_wheel_holds_the_package_and_every_schema(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {f"perfguard/{name}" for name in files_below(TOP / "perfguard") if "__pycache__" not in name}
@@ -104,6 +105,7 @@ def test_the_wheel_holds_the_package_and_every_schema(wheel):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_wheel_declares_its_entry_points(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
@@ -127,6 +129,7 @@ def test_the_sdist_builds_the_wheel_of_the_sources(built):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_wheel_is_named_and_licensed(wheel):
     archive = zipfile.ZipFile(wheel)
     (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
@@ -149,6 +152,7 @@ def test_the_wheel_is_named_and_licensed(wheel):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_installed_wheel_uses_the_schemas_it_shipped(installed, tmp_path):
     code = (
         "import json, perfguard.documents as d; "
@@ -181,6 +185,7 @@ def test_an_installed_wheel_checks_a_recording(installed, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_installed_wheel_says_the_version_of_its_metadata(installed, tmp_path):
     code = f"import perfguard, importlib.metadata as m; print(perfguard.__version__, m.version({DISTRIBUTION!r}))"
     assert call("-c", code, cwd=tmp_path, first_on_path=installed) == f"{NEXT}.dev0 {NEXT}.dev0\n"

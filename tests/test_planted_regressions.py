@@ -110,6 +110,7 @@ def torch_inference(matmuls):
     return step
 
 
+@pytest.mark.exhaustive
 def test_an_extra_matmul_in_mindspore_is_named(run, mindspore_mode):
     verdict = run("mindspore", mindspore_inference(2), mindspore_inference(3))
 

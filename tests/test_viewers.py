@@ -140,6 +140,7 @@ def test_a_refresh_touches_only_the_baseline(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_recording_of_a_backend_has_the_names_the_profiler_gives(tmp_path):
     place = recorded_by_torch(tmp_path / "r")
     names = sorted(path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file())

@@ -260,6 +260,7 @@ def test_a_tree_is_sent_as_its_url(memory, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_web_server_is_read_by_processes(tmp_path):
     pytest.importorskip("aiohttp", reason="http:// needs aiohttp")
     directory = generate("pt-torch", seed=2, ranks=3, steps=1, operators=2).write(tmp_path / "out")

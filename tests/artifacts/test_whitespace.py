@@ -383,6 +383,7 @@ DETAIL = "aicore_intermediate_0_detail.csv"
     ],
 )
 @pytest.mark.parametrize("name", ["profiler", "archived"])
+@pytest.mark.variants(7)
 def test_the_version_is_recognised_whatever_the_directory_is_called(tmp_path, files, expected, name):
     write(tmp_path / name, files)
     assert layout_of(tmp_path) == layout_of(tmp_path / name) == [expected]

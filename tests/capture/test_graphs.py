@@ -239,6 +239,7 @@ def test_one_more_net_in_the_same_place_is_seen_as_two_runs(tmp_path, made):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_damage_to_real_files_is_found(tmp_path, made):
     graphs = tmp_path / "graphs"
     # Of hundreds of files the few that are damaged, and what belongs to them: the rest only takes time.

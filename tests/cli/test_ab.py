@@ -203,6 +203,7 @@ def assert_is_three_times_the_work(checkout, model, report):
     return said
 
 
+@pytest.mark.exhaustive
 def test_three_times_the_work_fails_and_uncommitted_work_stays_as_it_is(checkout, tmp_path, monkeypatch):
     """Real steps in real processes, of a framework that is imported at once."""
     add_distribution(tmp_path / "site", "perfguard-toy", TOY_ENTRIES)

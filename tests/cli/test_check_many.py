@@ -191,6 +191,7 @@ def looks(pid: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(many, jobs):
     """As a terminal does it: all processes of the group get the signal."""
     process = subprocess.Popen(

@@ -297,6 +297,7 @@ def test_a_release_that_an_export_brings_is_told(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "export", "trend"])
+@pytest.mark.variants(1)
 def test_a_reader_who_has_seen_enough_makes_no_regression(command):
     """As `| head -n 1` in a shell that looks at every part of a pipe: 1 would mean that something got worse."""
     added([1.5, 2.5])

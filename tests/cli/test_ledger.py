@@ -170,6 +170,7 @@ def test_a_planted_product_is_where_the_time_went(base, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_wider_layer_is_told_by_its_shapes(base, tmp_path):
     found = run("compare", base, record(tmp_path / "wide", hidden=1024), "--ledger")
     head, parts = told(found.stdout)

@@ -70,6 +70,7 @@ def runs(tmp_path_factory):
     return project, stored, worse
 
 
+@pytest.mark.exhaustive
 def test_a_script_is_stored_compared_and_found_worse(runs):
     project, stored, worse = runs
     assert said(stored)[0] == "created torch_train.py::train"
@@ -106,6 +107,7 @@ def judged(runs, tmp_path, monkeypatch):
     return judge
 
 
+@pytest.mark.exhaustive
 def test_without_a_baseline_it_says_how_to_store_one(judged, tmp_path):
     shutil.rmtree(tmp_path / "baselines")
     status, lines = judged("first")

@@ -1143,6 +1143,7 @@ def by_invariants(contract: Contract, severity: Severity) -> list[tuple[str, str
     "name",
     ["torch_npu-level1", "torch_npu-level1-db", "cluster_analysis_output"],
 )
+@pytest.mark.variants(1)
 def test_real_output_breaks_no_invariant(msinsight, name):
     contract = inspected(msinsight / name)
     assert contract.cycles

@@ -82,6 +82,7 @@ WINDOWS = [(), ((10, 60),), ((10, 30), (30, 40), (45, 60)), tuple((at, at + 1) f
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edges=st.sampled_from(WINDOWS), events=EVENTS)
+@pytest.mark.exhaustive
 def test_queries_cut_levels_into_steps_as_a_second_count_does(tables, edges, events):
     run = tables._database.quick.execute
     run("delete from steps; create or replace table level_events (cycle integer, device varchar, place bigint, time_ns bigint, "

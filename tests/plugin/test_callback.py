@@ -87,6 +87,7 @@ def test_a_training_is_stored_and_judged_by_its_callback(stored):
     ],
 )
 @pytest.mark.variants(2)
+@pytest.mark.exhaustive
 def test_how_a_callback_ends(stored, test, message):
     project, run = stored
     assert (f"test_a.py::test_{test}" in project.workloads) is (not message)

@@ -20,7 +20,7 @@ from perfguard.stores.calibration import Calibration, write_calibration
 from tests.cli import run as perfguard
 from tests.plugin.conftest import WRITTEN_HEAD
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 SETTINGS = """
 [tool.pytest.ini_options]

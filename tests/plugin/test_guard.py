@@ -127,6 +127,7 @@ def test_no_tensor_is_printed_and_no_coroutine_is_left_behind(wrong):
     assert runs["gate"].counts == {"failed": len(WRONG) + len(WRONG_MARKERS), "passed": 1}
 
 
+@pytest.mark.exhaustive
 def test_every_guard_carries_the_window(wrong):
     _, _, project = wrong
     again = project.run("--perfguard-update", "--perfguard-runs=1", "-k", "right")

@@ -302,6 +302,7 @@ def bad(module_project):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_is_isolated_or_has_other_threads_or_asks_late_has_other_processes(bad):
     _, _, seen, _, found = bad
     assert seen == [["test_together"], ["test_isolated"], ["test_two_threads"], ["test_by_name"]]
@@ -311,6 +312,7 @@ def test_what_is_isolated_or_has_other_threads_or_asks_late_has_other_processes(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_baseline_whose_processes_were_all_lost_is_not_written(bad):
     """It would never be judged by time. The reason is told, and the way to store none on purpose."""
     project, run, _, _, _ = bad

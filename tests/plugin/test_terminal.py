@@ -126,6 +126,7 @@ def test_a_log_names_everything_whole(seen):
     assert "\x1b" not in run.out
 
 
+@pytest.mark.exhaustive
 def test_verbose_on_a_narrow_terminal_is_a_block_a_workload(four):
     _, text = on_a_terminal(
         four.command("--perfguard", "--tb=no", "-v"), columns=50, cwd=four.directory, env=four.environment()

@@ -14,7 +14,7 @@ from perfguard.reports.page import page_html
 from tests.browser import Shown, chromium
 from tests.reports import runs_to_show as show
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 DESKTOP, LAPTOP, PHONE = (1920, 1080), (1366, 768), (390, 844)
 #: Widths at which no label may be clipped.

@@ -493,6 +493,7 @@ def test_runs_side_by_side_lose_no_entry(tmp_path, processes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_refreshes_side_by_side_lose_no_entry(tmp_path, processes):
     run_side_by_side(refresh_all, tmp_path, processes)
     assert STORES["directory"](tmp_path).workloads() == [*(f"own {number}" for number in range(processes)), "shared"]

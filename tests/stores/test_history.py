@@ -73,6 +73,7 @@ def test_what_goes_in_comes_out(place):
 
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=range(len(ODD_NAMES)))
+@pytest.mark.variants(8)
 def test_any_name_is_kept_as_it_is(place, name):
     history = opened(place)
     odd = entry(1, {f"operator_calls[{name}]": 2}, workload=name, branch=name, release=name or None)

@@ -47,6 +47,7 @@ def test_nothing_is_wrong_with_one_rank(tmp_path):
     assert errors_in([generate(layout, seed=1) for layout in LAYOUTS], tmp_path) == []
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_wrong_with_several_ranks_when_nobody_says_what_was_asked(tmp_path):
     trees = [generate(layout, seed=2, ranks=3, steps=2, operators=11) for layout in LAYOUTS]
     assert errors_in(trees, tmp_path, asked=False) == []
