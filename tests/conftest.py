@@ -25,6 +25,8 @@ with suppress(ModuleNotFoundError):
 
 # Hundreds of processes of this suite import perfguard: those before them have compiled it, unless told not to keep that.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Every worker has a thread of polars for each core, which spin while they wait for each other.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 # How wide the screen of whoever runs the suite is, and which colours it has, decides no test.
 for _name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "PY_COLORS"):
     os.environ.pop(_name, None)

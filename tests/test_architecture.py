@@ -76,6 +76,7 @@ def loaded_by(*modules: str) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["perfguard", "perfguard.plugin", "perfguard.plugin.collision", "perfguard.cli"])
+@pytest.mark.variants(2)
 def test_what_is_always_loaded_loads_nothing_heavy(module):
     heavy = {"polars", "numpy", "pandas", "jsonschema", "msgspec", "tabulate", "filelock"} | FRAMEWORKS
     assert loaded_by(module) & heavy == set()

@@ -97,6 +97,7 @@ def test_a_file_is_found_read_and_validated_with_parts_from_outside(tmp_path, to
     ],
 )
 @pytest.mark.variants(1)
+@pytest.mark.exhaustive
 def test_a_table_with_its_checks_is_a_slot_a_schema_and_queries(tmp_path, toy, rows, status, said):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "toy_timings.csv").write_text(f"Name,Calls,Total Time(us),Mean(us)\n{rows}")
@@ -197,7 +198,7 @@ def said_of(place: Path, code: str, *distributions: dict[str, dict[str, str]], f
         ("part = 1", "must be a class or a function, got int."),
     ],
 )
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 def test_a_part_that_cannot_be_loaded_is_one_sentence(tmp_path, group, text, said):
     found = said_of(tmp_path, USES[group], {group: {"mine": "mine_module:part"}}, files={"mine_module.py": text})
     whose = f"the entry point 'mine' (mine_module:part) of one in perfguard.{group} "
@@ -208,6 +209,7 @@ def test_a_part_that_cannot_be_loaded_is_one_sentence(tmp_path, group, text, sai
     ("group", "code"),
     [*USES.items(), ("readers", "from perfguard.artifacts.readers import READERS; list(READERS)")],
 )
+@pytest.mark.variants(2)
 def test_one_name_in_two_distributions_is_one_sentence(tmp_path, group, code):
     entries = {group: {"mine": "mine_module:part"}}
     found = said_of(tmp_path, code, entries, entries, files={"mine_module.py": "part = str"})
@@ -219,6 +221,7 @@ def test_one_name_in_two_distributions_is_one_sentence(tmp_path, group, code):
 @pytest.mark.parametrize(
     ("group", "name"), [("backends", "torch"), ("readers", "json"), ("reporters", "json"), ("stores", "directory")]
 )
+@pytest.mark.variants(2)
 def test_a_built_in_part_cannot_be_replaced(tmp_path, group, name):
     code = f"from perfguard.extensions import Registry; {USES[group]}"
     entries = {group: {name: "mine_module:part", "mine": "mine_module:part"}}
@@ -270,6 +273,7 @@ def test_a_reporter_that_fails_is_one_sentence(tmp_path, text, said):
         ("mine", {"mine/layouts/l.json": layout()}, "nothing is wrong"),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_dialect_that_is_wrong_is_one_sentence(tmp_path, value, files, said):
     found = said_of(tmp_path, USES["dialects"], {"dialects": {"mine": value}}, files=files)
     assert said in found

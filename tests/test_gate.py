@@ -85,6 +85,7 @@ def stored(store: Store) -> Baseline:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.variants(2)
 def test_without_a_baseline_nothing_is_compared_and_nothing_written(store, name):
     verdict = run(read_recording(RECORDINGS / name), store)
     assert (verdict.outcome, codes(verdict), verdict.refresh) == (Outcome.INCONCLUSIVE, ["B101"], None)
@@ -433,6 +434,7 @@ def test_a_baseline_that_somebody_tightened_meanwhile_is_not_loosened(store):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.variants(2)
 def test_a_whole_recording_is_measured_and_passes_by_itself(name):
     verdict = examine(read_recording(RECORDINGS / name), workload="w", policy=POLICY)
     assert (verdict.outcome, verdict.findings, verdict.workload) == (Outcome.PASSED, (), "w")

@@ -408,6 +408,7 @@ def test_a_hundred_rows_are_worded_and_all_are_counted(tmp_path, streaming):
     assert {error.message for _, error in found.errors} == {"-1 is less than the minimum of 0"}
 
 
+@pytest.mark.exhaustive
 def test_cells_are_in_tables_only_whatever_the_size(tmp_path):
     generate("pt-npu", seed=5, operators=12, ranks=1, conditions={"level2": True}).write(tmp_path)
     for found in both([tmp_path])[0]:

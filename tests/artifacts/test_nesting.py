@@ -159,6 +159,7 @@ def nested_events(trees: Any, now: int) -> Iterator[tuple[int, int]]:
 
 
 @given(st.lists(TREES, max_size=4))
+@pytest.mark.exhaustive
 def test_own_times_of_one_thread_add_up_to_the_time_it_was_busy(trees):
     events = sorted(nested_events(trees, 0), key=lambda event: (event[0], -event[1]))
     busy = {tick for start, duration in events for tick in range(start, start + duration)}

@@ -57,6 +57,7 @@ def same(directory: Path, url: str, *more: str) -> str:
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
 @pytest.mark.parametrize("inside", ["", pytest.param("profiler", marks=pytest.mark.exhaustive)])
+@pytest.mark.variants(2)
 def test_a_recording_is_judged_as_it_is_here(memory, name, inside):
     directory = RECORDINGS / name / inside
     assert same(directory, memory(directory, name), "--explain", "--metrics").startswith("PASSED")
@@ -72,6 +73,7 @@ def test_a_recording_is_judged_as_it_is_here(memory, name, inside):
         *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in ["pt-npu", "ms-2.5+", "minddata", "memtrack"]),
     ],
 )
+@pytest.mark.variants(2)
 def test_generated_output_is_judged_as_it_is_here(memory, tmp_path, kind):
     directory = generate(kind, seed=2, ranks=2, steps=1, operators=2).write(tmp_path / "out")
     (directory / "what is this.txt").write_text("a stranger")

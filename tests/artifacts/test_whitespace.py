@@ -457,6 +457,7 @@ def errors(contract: Contract, *codes: Code) -> list[str]:
     "name",
     ["ascend-1.x-single", "flat", "cluster", "parallel_strategy"],
 )
+@pytest.mark.variants(2)
 def test_real_files_of_mindinsight_keep_their_schemas(corpus, name):
     contract = inspect(replay(corpus.parent / "mindinsight" / name))
     assert {cycle.layout.id for cycle in contract.cycles} <= {layout.id for layout in FLAT}

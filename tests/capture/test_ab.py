@@ -119,6 +119,7 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
         ("", "if turn == 2 and name == 'current': time.sleep(600)", "of the current side was ended after 1 seconds"),
     ],
 )  # fmt: skip
+@pytest.mark.variants(2)
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
     monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))

@@ -294,6 +294,7 @@ def test_a_release_that_adds_casts_is_told_so(made):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_pass_that_was_added_is_told_by_name(tmp_path, made):
     base = made("infer")
     more = Path(shutil.copytree(base, tmp_path / "more"))

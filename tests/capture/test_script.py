@@ -482,6 +482,7 @@ def test_what_cannot_work_is_refused_before_it_runs(tmp_path, how, message):
     ],
 )
 @pytest.mark.usefixtures("mindspore")
+@pytest.mark.variants(2)
 def test_an_option_the_version_would_ignore_is_refused_before_it_runs(tmp_path, options, message):
     marker = tmp_path / "ran"
     script = Script(command=(sys.executable, "-c", f"open({str(marker)!r}, 'w')"), options=options)
@@ -500,6 +501,7 @@ def test_a_place_that_holds_another_run_is_refused(tmp_path):
     assert (tmp_path / "out" / "recording.json").read_text() == "mine"
 
 
+@exhaustive
 def test_an_empty_directory_is_a_fresh_place(tmp_path):
     (tmp_path / "out").mkdir()
     done = run(tmp_path, "-c", "import torch")

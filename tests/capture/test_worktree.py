@@ -228,6 +228,7 @@ def working(command: list[str], directory: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.variants(2)
 def test_nothing_is_left_of_a_process_that_was_ended(checkout, temporary, number):
     before = contents(checkout)
     code = [sys.executable, "-c", WORK]

@@ -475,6 +475,7 @@ def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
         (["--base", "main", "--", "test_torn.py"], "nothing was measured here: ValueError: torn"),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_call_that_means_nothing_is_refused_in_one_sentence(checkout, arguments, why):
     torn = "def test_torn(perfguard):\n    raise ValueError('torn')\n"
     checkout.commit(test_replay=REPLAY, test_plain="def test_plain(): pass\n", test_torn=torn)

@@ -85,6 +85,7 @@ def bent(project: Path, workload: str, metric: str, subject: str, value: float) 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_refresh_creates_keeps_and_shows_before_and_after_of_what_it_updates(replayed, refresh):
     before = baseline_files(replayed)
     status, said = refresh("--reason", "the first one", "-k", "fresh or kept or other")

@@ -35,6 +35,7 @@ READ = {
 
 
 @pytest.mark.parametrize("name", READ)
+@pytest.mark.variants(2)
 def test_a_whole_recording_passes_and_what_was_read_is_counted(name):
     found = run("check", RECORDINGS / name)
     assert (found.exit_code, found.stdout) == (0, f"PASSED {RECORDINGS / name} ({READ[name]})\n")
@@ -120,6 +121,7 @@ def test_a_hostile_name_is_escaped_in_an_error(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.variants(2)
 def test_a_hostile_file_inside_is_escaped(tmp_path, name):
     recording = tmp_path / "recording"
     shutil.copytree(RECORDINGS / "mindspore-graph", recording)
@@ -135,6 +137,7 @@ def test_a_hostile_file_inside_is_escaped(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
+@pytest.mark.variants(2)
 def test_json_is_one_workload_of_the_report_schema(name):
     found = run("check", RECORDINGS / name, "--json")
     document = json.loads(found.stdout)
@@ -308,6 +311,7 @@ def test_many_recordings_are_checked_one_by_one(tmp_path):
         ),
     ],
 )
+@pytest.mark.variants(2)
 def test_what_is_expected_is_judged(expected, code, said):
     options = [word for one in expected for word in ("--expect", one)]
     found = run("check", TORCH / "profiler", *options)
@@ -391,7 +395,7 @@ def broken(tmp_path):
         (("--select", "I105", "--ignore", "I105"), 0, {"I105": "note"}),
     ],
 )
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 def test_codes_are_selected_and_ignored_by_beginnings(broken, options, code, shown):
     found = run("check", broken, "--json", *options)
     document = json.loads(found.stdout)
@@ -520,7 +524,7 @@ def test_sarif_can_be_written_together_with_json(broken, tmp_path):
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, "two words", "100%", "a#b?c", "a:7", "é", os.fsdecode(b"\xff")])
-@pytest.mark.variants(6)
+@pytest.mark.variants(2)
 def test_sarif_names_hostile_files(broken, tmp_path, name):
     cycle = next((broken / "profiler").iterdir())
     cycle.rename(cycle.with_name(f"{name}_ascend_ms"))

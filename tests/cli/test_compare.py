@@ -260,7 +260,7 @@ def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, op
         ('ignore = ["R101"]\ntolerance.step_time = 0.5', (), 0),
     ],
 )
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 def test_the_settings_of_the_nearest_project_hold(tmp_path, slower, table, options, exit_code):
     (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\n{table}\n")
     assert run("compare", TORCH, slower, *options).exit_code == exit_code

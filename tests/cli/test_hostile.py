@@ -319,7 +319,7 @@ def check(place: Path) -> tuple[int, str, int]:
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-@pytest.mark.variants(15)
+@pytest.mark.variants(5)
 def test_a_hostile_directory_ends_in_findings(tmp_path, monkeypatch, name):
     make, code, words = CASES[name]
     place = tmp_path / "run"
@@ -500,7 +500,7 @@ def reaches_no_limit(name: str, part: float) -> bool:
 
 
 @rows_of([one for one in INPUTS if one[:2] != ONLY_WHOLE], seldom=reaches_no_limit)
-@pytest.mark.variants(50)
+@pytest.mark.variants(12)
 def test_an_input_beyond_a_limit_ends_in_one_sentence(
     tmp_path, smaller_limits, must_not_hang, name, part, status, words
 ):

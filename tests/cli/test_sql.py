@@ -184,7 +184,7 @@ def test_parquet_to_standard_output_is_the_file(tmp_path):
         ("selct 1", "syntax error"),
     ],
 )
-@pytest.mark.variants(10)
+@pytest.mark.variants(3)
 def test_a_query_reads_the_tables_and_nothing_else(query, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = run("sql", TORCH, query)

@@ -53,6 +53,7 @@ def replace(pattern: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.variants(2)
 def test_a_clean_recording_has_no_finding_above_a_note(copy_recording, name):
     contract = inspected(copy_recording(name))
     assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
@@ -61,12 +62,14 @@ def test_a_clean_recording_has_no_finding_above_a_note(copy_recording, name):
 
 
 @pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.variants(2)
 def test_a_clean_recording_taken_as_a_foreign_directory_is_clean_too(copy_recording, name):
     contract = inspect(Recording(directory=copy_recording(name)))
     assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
 
 
 @pytest.mark.parametrize(("name", "expected"), CLEAN.items())
+@pytest.mark.variants(2)
 def test_layouts_ranks_cycles_and_steps_are_found(copy_recording, name, expected):
     contract = inspected(copy_recording(name))
     cycles = [
@@ -150,6 +153,7 @@ PT = "profiler/vm_6289.1795261965060177130.pt.trace.json"
         ),
     ],
 )
+@pytest.mark.variants(2)
 def test_a_broken_value_is_named_by_file_line_and_path(copy_recording, recording, corrupt, place, message):
     directory = copy_recording(recording)
     corrupt(directory)
@@ -262,6 +266,7 @@ def test_the_memory_record_is_required_where_it_was_asked_for(copy_recording, co
         ({"memory": True}, "graph", ["A102"]),
     ],
 )
+@pytest.mark.variants(2)
 def test_what_you_expect_goes_before_what_was_recorded(copy_recording, recorded, expected, codes):
     directory = copy_recording("mindspore-graph")
     one(directory, "cpu_ms_memory_record_0.txt").unlink()
@@ -307,6 +312,7 @@ def test_a_thousand_million_ranks_can_be_expected(copy_recording):
 
 @pytest.mark.parametrize(("steps", "codes"), [(3, []), (2, ["C101"]), (5, ["C101"])])
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-graph"])
+@pytest.mark.variants(2)
 def test_the_steps_that_are_expected_of_a_foreign_directory_must_be_there(copy_recording, name, steps, codes):
     foreign = Recording(directory=copy_recording(name) / "profiler")
     contract = inspect(foreign, expectation([f"steps={steps}"]))

@@ -706,6 +706,7 @@ def runs_once_at_the_start_of_two(executions: list[dict[str, Any]]) -> list[dict
         "an operator that runs once, in two steps",
     ],
 )
+@pytest.mark.variants(2)
 def test_a_leak_is_found_where_nobody_wrote_down_the_steps(copy_recording, change, errors, warnings):
     directory = copy_recording(GRAPH)
     in_executions(change)(directory)
@@ -778,7 +779,7 @@ ODD: dict[str, tuple[str, Corruption]] = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.usefixtures("must_not_hang")
-@pytest.mark.variants(14)
+@pytest.mark.variants(4)
 def test_nothing_odd_raises_or_hangs(name, copy_recording):
     recording, corrupt = ODD[name]
     directory = copy_recording(recording)
@@ -845,6 +846,7 @@ TOKENS = [b"", b"\n", b",", b";", b'"', b"\\", b"[", b"{", b"}", b"\xff", b"\0",
 )
 @given(data=st.data())
 @pytest.mark.variants(1)
+@pytest.mark.exhaustive
 def test_no_bytes_in_any_file_make_the_inspection_raise(recording, data):
     source = RECORDINGS / recording / "profiler"
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())

@@ -121,6 +121,7 @@ def test_processes_find_what_one_finds(ranks, jobs):
 @pytest.mark.parametrize(
     "change", [lambda events: events[: len(events) // 2], pytest.param(list, marks=pytest.mark.exhaustive)]
 )
+@pytest.mark.exhaustive
 def test_ranks_of_a_recording_are_compared_wherever_they_were_read(tmp_path, change):
     recording = read_recording(recorded(tmp_path, change))
     assert judged(reduce(recording, visit=on_processes(2))) == judged(inspect(recording))

@@ -1156,6 +1156,7 @@ def test_the_cut_sample_of_2023_breaks_no_invariant_with_an_error(msinsight):
     assert by_invariants(contract, Severity.ERROR) == []
 
 
+@pytest.mark.exhaustive
 def test_files_of_the_other_rank_do_not_pass(msinsight, tmp_path):
     """Two ranks of one run are alike to the us; still every table of the other rank is found."""
     ranks = msinsight / "torch_npu-level1"

@@ -171,6 +171,7 @@ def test_a_torch_trace_without_marks_has_no_steps(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ProfilerStep#", "ProfilerStep#1x", "xProfilerStep#1", "profilerstep#1"])
+@pytest.mark.variants(2)
 def test_only_profiler_marks_are_steps(tmp_path, name):
     mark = event(name, 0, 5, cat="user_annotation")
     (cycle,) = judged(tmp_path, mark, event("aten::mm", 1, 2)).cycles
@@ -179,11 +180,13 @@ def test_only_profiler_marks_are_steps(tmp_path, name):
 
 
 @pytest.mark.parametrize("category", ["cpu_op", "kernel", "gpu_memcpy", "gpu_memset"])
+@pytest.mark.variants(2)
 def test_host_operators_and_device_work_are_executions(tmp_path, category):
     assert [row["name"] for row in executed(tmp_path, event("x", 1, 2, cat=category))] == ["x"]
 
 
 @pytest.mark.parametrize("category", ["user_annotation", "python_function", "cuda_runtime", "ac2g", "Trace"])
+@pytest.mark.variants(2)
 def test_other_categories_are_no_executions(tmp_path, category):
     assert executed(tmp_path, event("x", 1, 2, cat=category), event("y", 1, 2))[0]["name"] == "y"
 
@@ -225,6 +228,7 @@ def launched(
         ([launched("k", None, 102), launched("k", None, 165)], {0: 1, 1: 1}),
     ],
 )  # fmt: skip
+@pytest.mark.variants(2)
 def test_what_was_launched_before_the_window_is_of_no_step(tmp_path, kernels, expected):
     (cycle,) = judged(tmp_path, step(1, 100, 50), step(2, 160, 50), *[one for few in kernels for one in few]).cycles
     groups = cycle.executions.groups.filter(pl.col("operator") == "k")

@@ -109,6 +109,7 @@ def test_steps_of_a_frequency_are_clean(found, steps):
         ((1, 3, 4, 20), "there are no values of steps 2, 5, 6, 7, 8, 9, 10, 11 and 8 more"),
     ],
 )
+@pytest.mark.variants(2)
 def test_a_step_that_was_lost_is_found_untold(found, steps, message):
     assert found(losses(*steps)) == [f"C101 {message}"]
 
@@ -196,6 +197,7 @@ def test_tensors_have_a_frequency_of_their_own(found, tensors, expect, messages)
     ("every", "total", "frequency", "last"),
     [(10, 20, 10, 20), (10, 600, 31, 589), (1, 60, 3, 57), (1, 30, 1, 20), (1, 19, 1, 19), (1, 20, 1, 20)],
 )
+@pytest.mark.variants(2)
 def test_the_default_is_at_most_twenty_steps_with_tensors(found, every, total, frequency, last):
     steps = sorted({1, *range(every, total + 1, every)})
     tensors = sorted({1, *range(frequency, last + 1, frequency)})

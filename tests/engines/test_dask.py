@@ -87,6 +87,7 @@ def test_an_exception_that_cannot_be_sent_is_no_lost_worker(engine):
         list(spread(calls.failing_oddly, BATCHES, engine, lost=lost))
 
 
+@pytest.mark.exhaustive
 def test_what_kills_a_worker_twice_is_lost_and_nothing_else_is(engine):
     found = list(spread(calls.deadly, BATCHES, engine, lost=lost))
     assert found == [2 * item if item != 7 else "lost 7" for item in ITEMS]

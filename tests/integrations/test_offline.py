@@ -478,6 +478,7 @@ def test_what_torch_npu_does_not_know_is_refused(tmp_path, options, reason):
         ("hangs", "its analysis did not end in 1 s and was stopped; nothing was changed"),
     ],
 )
+@pytest.mark.variants(2)
 def test_an_analyser_that_does_not_do_its_work_changes_nothing(tmp_path, stand_in, behaviour, reason):
     out = tmp_path / "out"
     place = ascend(out)
@@ -565,6 +566,7 @@ def test_a_torch_trace_beside_others_is_told_of_and_not_in_the_way(tmp_path, sta
         ("pt-npu", "2.10.0", "torch_npu analyses it, and .* has no torch_npu"),
     ],
 )
+@pytest.mark.variants(2)
 def test_the_python_must_have_the_analyser_of_the_recording(tmp_path, stand_in, layout, version, reason):
     out = tmp_path / "out"
     {"ms-2.5+": ascend, "ms-2.3": old, "pt-npu": torch_npu, "ms-2.1": lambda place: generate("ms-2.1").write(place)}[

@@ -142,6 +142,7 @@ def test_a_file_that_is_there_may_ask_for_the_first_step():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_windows_of_one_run_are_recorded_apart_and_judged():
     prof = trained(
         {

@@ -187,6 +187,7 @@ def test_creep_of_many_small_steps_is_told(noise):
     assert share([one.largest_step < 0.10 for one in crept]) >= 0.95
 
 
+@pytest.mark.exhaustive
 def test_creep_after_a_long_rest_is_dated_to_its_own_runs():
     values = [noisy(140, seed=seed, noise=0.01, level=ramp(140, 0.18, since=100)) for seed in range(50)]
     found = [told(series(one)) for one in values]
@@ -236,7 +237,7 @@ def test_a_creep_that_is_over_ends_where_its_newest_level_begins():
     "odd, by", [(0.25, 0.15), (0.15, 0.2), (0.3, 0.2), (0.25, 0.05)], ids=["a quarter", "few", "a third", "small"]
 )
 @pytest.mark.parametrize("runs", [20, 40, 100])
-@pytest.mark.variants(4)
+@pytest.mark.variants(2)
 def test_a_machine_of_two_speeds_has_no_levels(runs, odd, by):
     """More than half of the neighbours are equal, and a clock of few digits looks the same."""
     generator = np.random.default_rng(runs)

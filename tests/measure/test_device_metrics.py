@@ -413,7 +413,7 @@ def counted(contract: Contract) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in RUNTIME_CALLS.items() for name in names])
-@pytest.mark.variants(11)
+@pytest.mark.variants(3)
 def test_calls_of_the_runtime_are_counted_by_what_they_do(tmp_path, kind, name):
     contract = a_trace(tmp_path, *((name, 100 * step + 10.0 + call) for step in range(3) for call in range(2)))
     none = dict.fromkeys((kind for kind in RUNTIME_CALLS if kind), 0)

@@ -260,6 +260,7 @@ def test_mindspore_memory_is_read_from_the_pool(recording, allocations, allocate
 
 
 @pytest.mark.parametrize("recording", [*TORCH, *MINDSPORE])
+@pytest.mark.variants(2)
 def test_steps_are_timed_unprofiled_and_the_overhead_is_their_ratio(recording):
     table = found(recording)
     timed, active = steps_of(recording, "timed"), steps_of(recording, "active")
@@ -318,6 +319,7 @@ OF_A_HOST = {
 
 
 @pytest.mark.parametrize("recording", [*TORCH, *MINDSPORE])
+@pytest.mark.variants(2)
 def test_every_metric_is_measured_and_in_order(recording):
     measurements = measure(inspect(read_recording(RECORDINGS / recording)))
     assert {one.metric for one in measurements} == OF_A_HOST
@@ -327,6 +329,7 @@ def test_every_metric_is_measured_and_in_order(recording):
 
 
 @pytest.mark.parametrize("recording", [*TORCH, *MINDSPORE])
+@pytest.mark.variants(2)
 def test_a_foreign_directory_has_the_same_exact_numbers(tmp_path, recording):
     shutil.copytree(RECORDINGS / recording / "profiler", tmp_path / "profiler")
     foreign, own = found(tmp_path), found(recording)

@@ -78,6 +78,7 @@ def test_what_is_no_number_is_counted_and_never_stored(tmp_path):
 
 
 @pytest.mark.parametrize(("steps", "kept"), [(200, 200), (201, 101), (1000, 201), (20_001, 201)])
+@pytest.mark.variants(2)
 def test_a_long_training_keeps_two_hundred_steps_and_the_last(tmp_path, steps, kept):
     found = measured(summary(tmp_path / "a", dict.fromkeys(range(1, steps + 1), 1.0)))
     scalars = [label for label in found if label.startswith("summary_scalar")]
@@ -129,6 +130,7 @@ BASE = {1: 2.0, 2: 1.0, 3: 0.5}
         ),
     ],
 )
+@pytest.mark.variants(2)
 def test_a_changed_loss_is_found(tmp_path, current, outcome, found):
     result, findings = compared(summary(tmp_path / "base", BASE), summary(tmp_path / "now", current))
     assert (result, sorted(findings)) == (outcome, sorted(found))

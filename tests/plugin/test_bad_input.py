@@ -136,6 +136,7 @@ def test_a_value_that_moves_the_rootdir_is_refused_and_nothing_is_written(projec
     ],
     ids=lambda value: value if isinstance(value, str) else value[-1],
 )
+@pytest.mark.variants(2)
 def test_a_place_that_cannot_be_written_is_refused_before_any_test_runs(recorded, arguments, option):
     recorded.write("file", "not a directory")
     before = recorded.baselines
@@ -379,6 +380,7 @@ def test_an_update_does_not_overwrite_a_baseline_of_a_newer_perfguard(recorded):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on a file's size to stand for a full disk")
+@pytest.mark.exhaustive
 def test_a_full_disk_fails_the_test_and_keeps_the_old_baseline(recorded):
     before = recorded.baselines
     recorded.replays(test_one="torch-repeat2", test_two="torch-repeat2")

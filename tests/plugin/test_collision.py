@@ -62,6 +62,7 @@ def test_a_gate_that_the_other_plugin_would_swallow_is_refused(plain, other):
     assert run.line("pytest-perfguard is installed") == f"ERROR: {LOADED_OTHER} Run: pip uninstall pytest-perfguard"
 
 
+@pytest.mark.exhaustive
 def test_perfguard_loaded_first_runs_and_says_so_in_one_sentence(project, other):
     project.replays(test_one="torch-mlp")
     run = project.run("--perfguard", "--perfguard-update", env={"PYTHONPATH": f"{SITE}:{other}"})

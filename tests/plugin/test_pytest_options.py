@@ -79,6 +79,7 @@ def test_no_perfguard_removes_it_wholly(recorded):
     assert "perfguard" not in recorded.run("-p", "no:perfguard", "--help").out
 
 
+@pytest.mark.exhaustive
 def test_without_autoload_the_plugin_can_be_named(recorded):
     run = recorded.run(
         "-o", "addopts=", "-p", "perfguard.plugin", "--perfguard", env={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

@@ -72,6 +72,7 @@ def test_the_commands_of_the_summary_give_the_tests_their_baselines(renamed, tmp
     assert "renamed?" not in run.out
 
 
+@pytest.mark.exhaustive
 def test_a_new_test_that_looks_like_no_unused_baseline_names_none(renamed, tmp_path):
     project = renamed.copy(tmp_path / "project")
     project.replays("test_a.py", test_first="mindspore-pynative", test_other="mindspore-graph")

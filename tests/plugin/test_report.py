@@ -69,6 +69,7 @@ def test_the_header_says_version_mode_baselines_and_machine(told):
         ),
     ],
 )
+@pytest.mark.variants(2)
 def test_the_header_says_the_mode(project, arguments, mode):
     assert f": {mode}" in project.run(*arguments).line("; machine: ")
 

@@ -73,6 +73,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(project, 
 
 
 @pytest.mark.parametrize("flag", sorted(ALL))
+@pytest.mark.variants(2)
 def test_a_file_does_nothing_without_the_gate(project, flag):
     run = project.run(f"{flag}=x")
     assert run.status == 4

@@ -161,6 +161,7 @@ def test_a_refresh_has_one_process_a_round_and_rotates_the_order(shared):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_workload_has_the_timings_of_every_round(shared):
     """None is lost, so the conftest.py of a timed process reads the options of the run."""
     project, _, _ = shared

@@ -231,6 +231,7 @@ def test_quiet_and_green_is_one_line(project):
     ]
 
 
+@pytest.mark.exhaustive
 def test_verbose_says_all_that_is_known(seen):
     few, all_ = seen("--color=no", FORCE_COLOR="1").run.out, seen("-v").run.out
     assert "residual" not in few
@@ -242,6 +243,7 @@ def test_verbose_says_all_that_is_known(seen):
 # -- to be read elsewhere ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_the_same_run_is_the_same_report_on_every_screen(seen):
     runs = seen("--tb=no", COLUMNS=""), seen("-v"), seen("--color=yes", NO_COLOR="1")
     one, *others = (

@@ -106,6 +106,7 @@ def test_with_time_off_in_the_settings_xdist_is_allowed_and_no_timed_metric_is_j
 @pytest.mark.parametrize(
     "head", [WRITTEN_HEAD, pytest.param(TORCH_HEAD, marks=pytest.mark.exhaustive)], ids=["written", "torch"]
 )
+@pytest.mark.exhaustive
 def test_steps_are_profiled_in_workers_without_timed_steps(project, head):
     project.written()
     project.write("test_t.py", head + "def test_step(perfguard):\n    perfguard(matmul)\n")

@@ -54,6 +54,7 @@ def put(document: Any, path: tuple[str | int, ...]) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_no_text_of_a_report_leaves_its_line(tmp_path):
     run = run_of(failing(), invalid(tmp_path / "invalid"), passing(), unused=("old.py::test",), not_run=("b.py::test",))
     document = trimmed(json.loads(report_json(run)))

@@ -406,6 +406,7 @@ def test_a_history_of_an_exact_number_is_drawn_as_steps_and_that_of_a_time_as_a_
 @pytest.mark.parametrize(
     "unit", ['<a href="https://evil.example">us</a>', "<b style=color:red>us", "</script>", "u" * 400]
 )
+@pytest.mark.variants(2)
 def test_the_unit_of_a_history_is_text(unit):
     verdict = show.failing()
     trend = show.history_of(verdict.workload)

@@ -192,6 +192,7 @@ def test_what_has_not_run_for_long_is_a_matter_of_the_past(place):
 
 
 @pytest.mark.parametrize("runs, current", [(TREND_STALE_RUNS, True), (TREND_STALE_RUNS + 1, False)])
+@pytest.mark.variants(2)
 def test_a_test_that_is_in_no_run_any_more_is_a_matter_of_the_past(place, runs, current):
     """It was deleted, or has another name now: nobody can mend what got worse in it."""
     history = opened(place)

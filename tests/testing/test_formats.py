@@ -124,6 +124,7 @@ def test_kernels_end_in_the_counters_asked_for(name):
     assert all(float(row["aicore_time(us)"]) > 0 == float(row["aiv_time(us)"]) for row in cubes)
 
 
+@pytest.mark.exhaustive
 def test_stages_send_and_receive():
     tree = generate("pt-npu", ranks=3, variant="pipeline")
     found = {}

@@ -115,6 +115,7 @@ def damaged(draw: st.DrawFn, events: list[dict[str, Any]]) -> list[Any]:
 @pytest.mark.parametrize("name", SAMPLES)
 @settings(max_examples=25)
 @given(data=st.data(), length=st.integers(300, 3000), form=st.sampled_from([None, 1]))
+@pytest.mark.variants(2)
 def test_it_refuses_what_jsonschema_refuses_in_its_words(tmp_path_factory, name, data, length, form):
     events = data.draw(damaged(SAMPLES[name]))
     path = tmp_path_factory.mktemp("trace") / "trace.json"
@@ -183,6 +184,7 @@ def test_a_number_beyond_every_float_is_refused_and_no_crash(tmp_path, name, num
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.variants(2)
 def test_of_many_broken_events_a_hundred_are_worded_and_all_are_counted(tmp_path, monkeypatch, name):
     monkeypatch.setattr(chunks, "CHUNK_BYTES", 5000)
     events = [json.loads(json.dumps(event)) for event in (SAMPLES[name] * 400)[:400]]

@@ -279,6 +279,7 @@ def damaged(tmp_path_factory):
     [*FIRST, *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in OTHERS)],
     ids=lambda one: getattr(one, "name", one),
 )
+@pytest.mark.exhaustive
 def test_what_is_wrong_in_the_trace_is_said_alike(damaged, layout, case):
     found = said(damaged(layout, case))
     assert any(case.says in finding.message for finding in found.findings), found.reported
@@ -302,17 +303,20 @@ def with_long_numbers(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("layout", "key"), LONG_NUMBERS)
+@pytest.mark.exhaustive
 def test_a_number_of_more_digits_than_python_reads_breaks_the_schema(with_long_numbers, layout, key):
     found = said(with_long_numbers[layout, key], of_a_trace=False)
     assert "S103" in {finding.code.name for finding in found.findings}
 
 
+@pytest.mark.exhaustive
 def test_events_alike_but_for_their_arguments_are_no_repeats(tmp_path):
     generate("pt-npu", seed=3, operators=12).write(tmp_path)
     document("trace_view.json", lambda t: t.append({**where(t, ph="C")[0], "args": {"MHz": 1799}}))(tmp_path)
     assert not any(finding.check == "device_events_are_there_once" for finding in said(tmp_path).findings)
 
 
+@pytest.mark.exhaustive
 def test_of_many_repeats_the_first_hundred_are_worded(tmp_path):
     generate("pt-npu", seed=3, operators=12, steps=4).write(tmp_path)
     document("trace_view.json", lambda t: t.extend([dict(event) for event in t]))(tmp_path)

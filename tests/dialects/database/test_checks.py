@@ -294,6 +294,7 @@ TIMES = {
         ({"computing": 0.025}, {"TASK": [{**one, "deviceId": row} for row, one in enumerate(STEP["TASK"])]}, 0),
     ],
 )
+@pytest.mark.variants(2)
 def test_times_of_a_step_are_what_ran(step, tables, severities):
     rows = {"StepTraceTime": [{**TIMES, **step}]}
     said = found("step_times_are_what_ran", {**STEP, **tables}, rows)

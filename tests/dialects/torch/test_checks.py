@@ -122,6 +122,7 @@ def test_a_call_of_the_runtime_that_leads_nowhere_is_right(trace, phase):
 
 
 @pytest.mark.parametrize("change", ["lost", "twice", "negated", "total"])
+@pytest.mark.variants(2)
 def test_memory_that_does_not_add_up_is_found(trace, change):
     def edit(document):
         memory = sorted(work(document, "cpu_instant_event"), key=lambda event: event["args"]["Ev Idx"])
@@ -233,6 +234,7 @@ GROUP = {"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]}
         ({"world_size": 4}, "'rank' is a required property"),
     ],
 )  # fmt: skip
+@pytest.mark.variants(2)
 def test_what_a_trace_says_of_its_groups(trace, told, expected):
     document = json.loads(trace.read_text())
     trace.write_text(json.dumps({**document, "distributedInfo": told}))
@@ -273,6 +275,7 @@ def test_a_trace_without_any_of_these_events_is_silent(trace):
 
 
 @pytest.mark.parametrize(("start", "lasts"), [(9e15, 9e15), (-9e15, 9e15), (9e15, 0), (0, 9e15)])
+@pytest.mark.variants(2)
 def test_times_at_the_ends_of_what_a_clock_has_are_findings(trace, start, lasts):
     def edit(document):
         for event in work(document)[:40]:
@@ -286,6 +289,7 @@ def test_times_at_the_ends_of_what_a_clock_has_are_findings(trace, start, lasts)
 @pytest.mark.parametrize(
     ("change", "is_odd"), [({}, False), ({7: 8}, True), ({0: 450_000}, True), ({449_999: -1}, True)]
 )
+@pytest.mark.variants(2)
 def test_whether_numbers_are_lost_or_doubled_is_exact_in_a_large_trace(change, is_odd):
     numbers = np.random.default_rng(1).permutation(450_000)
     for number, other in change.items():
