@@ -118,6 +118,7 @@ def test_no_modules_import_each_other_in_a_circle():
     graphlib.TopologicalSorter(imported).prepare()  # raises CycleError, which names a circle
 
 
+@pytest.mark.exhaustive
 def test_pandas_is_never_imported():
     assert [path for path in MODULES if "pandas" in roots(imports(ast.walk(tree(path))))] == []
 

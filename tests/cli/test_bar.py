@@ -37,6 +37,7 @@ def test_a_pipe_sees_nothing_of_it():
     assert b"\r" not in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_quiet_has_no_bar():
     _, text = on_a_terminal([*COMPARE, "-q", "--color=never"])
     assert re.fullmatch(r"\d+ compared: 0 worse.*\n", text)

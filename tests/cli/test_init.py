@@ -130,6 +130,7 @@ def test_every_layout_gets_what_it_lacks_and_nothing_twice(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_pytest_imports_the_model_in_every_layout(tmp_path):
     stand_in = write(tmp_path / "stand-in", {"torch.py": STAND_IN})
     problems = []

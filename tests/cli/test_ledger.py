@@ -109,6 +109,7 @@ def test_without_a_comparison_it_says_that_there_is_none():
         ("pt-torch", {}, 2),
     ],
 )
+@pytest.mark.variants(1)
 def test_every_dialect_has_one(tmp_path, layout, conditions, ranks):
     for name, seed in (("base", 1), ("current", 2)):
         (tmp_path / name).mkdir()

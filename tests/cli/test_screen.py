@@ -101,6 +101,7 @@ def test_what_goes_to_pytest_keeps_the_option_pytest_has(command):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_arrows_are_written_in_what_the_output_has():
     status, out, err = piped("compare", TORCH, OTHER, encoding="cp437")
     assert (status, err) == (4, "")

@@ -23,7 +23,7 @@ from tests.runs import several_runs
 
 dask_distributed = needed("distributed", "dask")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 ITEMS = list(range(20))
 BATCHES = [ITEMS[0:1], ITEMS[1:5], ITEMS[5:9], ITEMS[9:10], ITEMS[10:20]]

@@ -8,7 +8,7 @@ from tests.installed import needs
 
 needs("mindspore", "models")
 # Three runs of pytest, each of which trains with MindSpore.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 #: STOP is where the window of `test_other` ends.
 TESTS = """

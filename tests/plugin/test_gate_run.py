@@ -487,6 +487,7 @@ def test_never_reached(perfguard):
 )
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_in_mid_window_marks_the_recording_and_touches_no_baseline(project):
     project.written()
     project.write("test_long.py", INTERRUPTED)

@@ -432,6 +432,7 @@ def test_hooks_of_workers_and_the_controller_turn_nothing_green(project):
     assert run.line("the run fails").endswith(ONE_RED)
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_exits_with_status_0_is_red(project):
     pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
     write_case(project, f"{STATUS_0}TEST: import os\n    os._exit(0)")

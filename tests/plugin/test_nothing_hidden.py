@@ -99,6 +99,7 @@ def test_a_verdict_of_a_loop_that_the_test_then_skips_is_named(judged):
     assert "test_h.py::test_skips_after_its_loop: skipped after an INVALID verdict" in judged.out
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_skips_its_test_has_no_verdict(judged, project_of_hidden):
     assert "test_raises_skip_test_in_its_step: " not in judged.out
     assert "test_h.py::test_raises_skip_test_in_its_step" not in project_of_hidden.findings("r.json")
@@ -153,6 +154,7 @@ def replays(module_project):
 
 
 @pytest.mark.parametrize("options", [(), ("-n1", "--perfguard-time=off")])
+@pytest.mark.exhaustive
 def test_a_removed_and_a_skipped_test_are_told_side_by_side_too(replays, options):
     run = replays.run("--perfguard", *options)
     assert run.status == 1

@@ -45,6 +45,7 @@ def shown_on_a_terminal(project, *arguments: str, columns: int = 80) -> list[str
     return text.replace("\r", "\n").splitlines()
 
 
+@pytest.mark.exhaustive
 def test_the_line_is_shown_on_a_terminal_and_taken_away(project):
     project.written()
     project.write("test_p.py", SLOW)

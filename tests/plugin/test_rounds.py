@@ -154,6 +154,7 @@ def shared(module_project):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_refresh_has_one_process_a_round_and_rotates_the_order(shared):
     _, seen, _ = shared
     # What test_script does belongs into no shared process, and its guard times nothing.
@@ -194,6 +195,7 @@ def test_a_script_is_run_in_no_round(shared):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_suspect_has_the_later_processes_to_itself_and_the_others_share_one(shared, tmp_path):
     project = shared[0].copy(tmp_path / "copy")
     options = ("--perfguard", "--perfguard-report=slow.json", "-m", "big", "-k", "not selected and not script")

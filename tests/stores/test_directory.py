@@ -479,6 +479,7 @@ def run_side_by_side(function, place: Path, processes: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
 def test_runs_side_by_side_lose_no_entry(tmp_path, processes):
     store = BaselineDirectory(tmp_path)
     store.save(baseline(CALLS, workload="shared"))

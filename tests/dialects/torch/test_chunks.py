@@ -33,6 +33,7 @@ def test_other_real_recordings_are_the_same_either_way():
 CONDITIONS = ({}, {"memory": True}, {"shapes": True}, {"memory": True, "shapes": True})
 
 
+@pytest.mark.exhaustive
 def test_generated_directories_are_the_same_either_way(tmp_path):
     several = [(seed, conditions) for seed in (1, 2) for conditions in CONDITIONS]
     directories = places(tmp_path, len(several))
