@@ -1,5 +1,6 @@
 """Fixtures of the whole suite."""
 
+import gc
 import os
 import shutil
 import signal
@@ -56,6 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # xdist would begin with the modules that have the most tests: here those that take the least time.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+    # Who names files wants all of their tests.
+    named = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    if named and all(".py" in one for one in named) and config.option.markexpr == "not exhaustive":
+        config.option.markexpr = ""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -75,6 +80,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # What runs frameworks and processes comes first, the largest of it before all, so that no worker has it left at the end.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path.parent != TESTS / "plugin", item.path not in slow))
+
+
+def pytest_collection_finish() -> None:
+    """Put thousands of collected tests out of the garbage collector's sight: whole collections are asked for in many tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
