@@ -66,6 +66,8 @@ class Judging:
         #: The measured commit, by directory of baselines: changes of baselines are not changes of the code.
         self._commit = cache(partial(measured_commit, config.rootpath))
         self._recordings = recordings_directory(config)
+        #: Recordings in pytest's temporary directory, of which pytest keeps those of the last runs.
+        self._temporary: set[Path] = set()
         self._budget = Budget()
 
     # -- before a test -------------------------------------------------------------------------------------------------
@@ -95,7 +97,9 @@ class Judging:
         """Return an empty directory for a recording of `workload`."""
         name = file_name(workload)[:80]
         if self._recordings is None:
-            return temporary.mktemp(f"perfguard-{name}", numbered=True)
+            directory = temporary.mktemp(f"perfguard-{name}", numbered=True)
+            self._temporary.add(directory)
+            return directory
         try:
             self._recordings.mkdir(parents=True, exist_ok=True)
             return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._recordings))
@@ -157,7 +161,13 @@ class Judging:
     def failure_message(self, verdict: Verdict, nodeid: str) -> str:
         """Return the message of a test with a red verdict; with -v the complete one."""
         command = f"pytest --perfguard --perfguard-update {shlex.quote(nodeid)}"
-        return LOG.carried(failure_message(verdict, refresh_command=command, verbose=self._config.get_verbosity() > 0))
+        message = failure_message(
+            verdict,
+            refresh_command=command,
+            verbose=self._config.get_verbosity() > 0,
+            is_temporary=verdict.recording in self._temporary,
+        )
+        return LOG.carried(message)
 
     def error_rates(self) -> str:
         """Return the calibrated error rates of this machine, of all projects with verdicts; empty without a calibration."""

@@ -36,10 +36,12 @@ _LONGEST_OPERATOR = 70
 _SHORTEST = 24
 
 
-def failure_message(verdict: Verdict, *, refresh_command: str, verbose: bool = False) -> str:
+def failure_message(
+    verdict: Verdict, *, refresh_command: str, verbose: bool = False, is_temporary: bool = False
+) -> str:
     """Return the message of a test that is not green: the worst finding, its cause, what to do, then the details.
 
-    `verbose` (-v) includes every finding, change and part of the ledger.
+    `verbose` (-v) includes every finding, change and part of the ledger. `is_temporary` says that pytest deletes the recording.
     """
     # pytest's short summary, JUnit's message attribute and IDEs show only the first line.
     worst, *others = shown_findings(verdict, verbose=verbose) or ["nothing was compared"]
@@ -59,7 +61,8 @@ def failure_message(verdict: Verdict, *, refresh_command: str, verbose: bool = F
     lines[0] = with_upgrade(lines[0], verdict)
     lines += [f"  {line}" for line in environment_lines(verdict)]
     if verdict.recording is not None:
-        lines.append(f"  recording: {printable(str(verdict.recording))}")
+        kept = " (pytest deletes it a few runs later; --perfguard-recordings=DIR keeps it)" if is_temporary else ""
+        lines.append(f"  recording: {printable(str(verdict.recording))}{kept}")
     return "\n".join(lines)
 
 

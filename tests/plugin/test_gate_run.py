@@ -185,6 +185,12 @@ def test_an_update_creates_what_is_missing_with_the_reason(story):
     assert {json.loads(content)["reason"] for content in story.created_files.values()} == {"first"}
 
 
+def test_a_failure_says_how_its_recording_is_kept_where_it_is_not(story):
+    assert "--perfguard-recordings=DIR keeps it)" in story.worse.line("recording: ")
+    assert "recording: " in story.missing.out
+    assert "keeps it" not in story.missing.out
+
+
 def test_an_extra_operator_is_named_with_its_count(story):
     assert (story.worse.status, story.worse.counts["failed"], story.worse.counts["passed"]) == (1, 1, 2)
     assert "R102 operator_calls[aten::mm] 1 → 2 calls/step, +1 (added work: +" in story.worse.out

@@ -253,6 +253,14 @@ def test_the_message_of_a_failing_test(failing, text):
     assert failure_message(failing, refresh_command=COMMAND) == text
 
 
+def test_a_recording_that_pytest_deletes_is_told_so_with_what_keeps_it():
+    kept = verdict(Outcome.INVALID, LEAKED, recording=Path("/data/recording"))
+    *_, last = failure_message(kept, refresh_command=COMMAND, is_temporary=True).splitlines()
+    assert last == (
+        "  recording: /data/recording (pytest deletes it a few runs later; --perfguard-recordings=DIR keeps it)"
+    )
+
+
 def test_a_ledger_is_shown_only_where_a_time_got_worse():
     comparisons = (
         compared(State.WORSE, metric="operator_calls", subject="MatMul", finding=MORE_CALLS),
