@@ -57,7 +57,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("page", "timed"),
     [
-        # What a newcomer types is tried before each commit.
+        # What a newcomer types first is tried before each commit.
         *((page, False) for page in CONSOLES if page.startswith(("README", "docs/tutorial/"))),
         *(
             pytest.param(page, False, marks=pytest.mark.exhaustive)
@@ -72,8 +72,8 @@ def test_commands_print_what_the_page_shows(page, timed, recordings, tmp_path):
     for attempt in range(3):
         place = Path(shutil.copytree(recordings, tmp_path / str(attempt) / "project"))
         wrong = differences(page, place, timed=timed)
-        # The gate says that it could not measure: other tests took the machine while the page's own ran.
-        if not (timed and re.search(r"INCONCLUSIVE: B1(07|12)", "".join(wrong))):
+        # Other tests may take the machine while the page's own are timed; what is wrong with the page is so each time.
+        if not (timed and wrong):
             break
     assert not wrong, "\n\n".join(wrong)
 
