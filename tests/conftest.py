@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark variants as exhaustive where a test says how many are enough by default, and begin with what is slow."""
     variants = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("variants") is not None:
+        if item.get_closest_marker("variants") is not None and item.get_closest_marker("exhaustive") is None:
             variants[item.parent, getattr(item, "originalname", item.name)].append(item)
     for those in variants.values():
         (enough,) = those[0].get_closest_marker("variants").args  # type: ignore[union-attr]

@@ -96,7 +96,6 @@ def test_a_file_is_found_read_and_validated_with_parts_from_outside(tmp_path, to
         ("mm,1,2.5,2.5\nmm,1,2.5,2.5\n", 3, "line 3: mm has a second row"),
     ],
 )
-@pytest.mark.variants(1)
 @pytest.mark.exhaustive
 def test_a_table_with_its_checks_is_a_slot_a_schema_and_queries(tmp_path, toy, rows, status, said):
     (tmp_path / "out").mkdir()

@@ -232,6 +232,7 @@ def batch(definitions: Definitions | None = None, texts: Sequence[str] = (), *, 
 
     Missing `definitions` are created; `texts` get the first codes of `words`. `size` is the size of the files in bytes: the
     tables of large files are in a file that is removed at the end. Raises `KeyboardInterrupt` for Ctrl-C inside of DuckDB.
+    After an error the next batch has a new database, but not after a `UsageError`, which leaves the tables as they should be.
     """
     found = Batch(definitions or Definitions(), texts, is_large=size >= LARGE_BYTES)
     refused: UsageError | None = None

@@ -35,10 +35,7 @@ class _Deaf(SpawnProcess):
     """A process that Ctrl-C does not reach: a terminal sends it to all processes, and the main process ends the others."""
 
     def start(self) -> None:
-        """Start the process; what is blocked here is so there from its first instruction, long before its own code."""
-        if not hasattr(signal, "pthread_sigmask"):
-            super().start()
-            return
+        """Start the process with SIGINT blocked, so that it is from its first instruction on, before any code of its own."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             super().start()
@@ -94,8 +91,6 @@ class LocalEngine(Engine):
 def _begin(threads: int) -> None:
     """Initialise a process, before polars is imported and reads its number of threads."""
     os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    # Where no signal can be blocked.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()

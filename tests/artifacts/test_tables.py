@@ -15,6 +15,7 @@ import pytest
 from perfguard.artifacts import database, tables
 from perfguard.artifacts.table_definitions import NULL, TABLES, Definitions
 from perfguard.artifacts.tables import batch
+from perfguard.errors import UsageError
 
 STEPS = {"step": [0, 1], "number": [7, NULL], "thread": [3, 3], "start_ns": [-5, 2**62], "end_ns": [0, 2**62 + 1]}
 
@@ -92,18 +93,30 @@ def test_both_connections_say_the_same_and_a_batch_begins_empty(quick_rows, monk
         assert found.execute("select count(*) from steps") == [(0,)]
 
 
-def test_a_batch_that_failed_leaves_nothing_to_the_next():
+@pytest.mark.parametrize(("error", "is_kept"), [(ZeroDivisionError, False), (UsageError, True)])
+def test_a_batch_that_failed_leaves_nothing_to_the_next(error, is_kept):
+    """A defect throws the database away; what a user is refused does not."""
+
     def failing() -> None:
         with batch() as found:
             found.add("steps", 0, **steps())
-            raise ZeroDivisionError
+            raise error
 
-    with pytest.raises(ZeroDivisionError):
+    before = database.database()
+    with pytest.raises(error):
         failing()
+    assert (database.database() is before) is is_kept
     with batch() as found:
         found.add("steps", 1, **steps())
         found.hand_over()
         assert found.execute("select count(*), min(cycle) from steps") == [(2, 1)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted in /proc (Linux)")
+def test_a_database_starts_no_thread():
+    code = "import duckdb, os; from perfguard.artifacts.database import database; before = len(os.listdir('/proc/self/task')); "
+    code += "database().quick.execute('select 1'); print(len(os.listdir('/proc/self/task')) - before)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
 
 
 def test_the_rows_of_a_cycle_can_be_let_go_of():

@@ -202,7 +202,6 @@ def test_steps_that_cannot_be_told_are_not_judged(tmp_path, word, window, ending
     ],
 )
 @pytest.mark.usefixtures("mindspore")
-@pytest.mark.variants(1)
 @exhaustive
 def test_the_steps_of_a_mindspore_script(tmp_path, monkeypatch, script, plain, window, expected, operator, count):
     monkeypatch.setenv("PLAIN", plain)

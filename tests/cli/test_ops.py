@@ -241,7 +241,6 @@ def test_ranks_of_graphs_are_told_apart_and_one_that_is_gone_is_all_difference(t
 
 
 @pytest.mark.parametrize("name", ["torch-repeat2", "mindspore-graph"])
-@pytest.mark.variants(1)
 @pytest.mark.exhaustive
 def test_a_recording_does_not_differ_from_itself(name):
     found = run("ops", RECORDINGS / name, "--against", RECORDINGS / name)

@@ -845,7 +845,6 @@ TOKENS = [b"", b"\n", b",", b";", b'"', b"\\", b"[", b"{", b"}", b"\xff", b"\0",
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(data=st.data())
-@pytest.mark.variants(1)
 @pytest.mark.exhaustive
 def test_no_bytes_in_any_file_make_the_inspection_raise(recording, data):
     source = RECORDINGS / recording / "profiler"

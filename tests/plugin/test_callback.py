@@ -86,7 +86,6 @@ def test_a_training_is_stored_and_judged_by_its_callback(stored):
         ("never_trains", "B105"),
     ],
 )
-@pytest.mark.variants(2)
 @pytest.mark.exhaustive
 def test_how_a_callback_ends(stored, test, message):
     project, run = stored

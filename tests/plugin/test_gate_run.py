@@ -371,7 +371,6 @@ def broken(module_project) -> Broken:
         ("test_loader_raises", "C105", "OSError: the disk of the loader"),
     ],
 )
-@pytest.mark.variants(2)
 @pytest.mark.exhaustive
 def test_a_window_that_is_not_whole_is_invalid_and_never_becomes_a_baseline(broken, test, code, text):
     workload = f"test_b.py::{test}"

@@ -88,7 +88,6 @@ def wrong(module_project):
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.variants(3)
 def test_what_goes_wrong_fails_the_test_with_one_sentence(wrong, name):
     assert wrong.counts == {"failed": len(WRONG)}
     assert WRONG[name][1] in wrong.line(f"FAILED test_w.py::test_{name} - ")

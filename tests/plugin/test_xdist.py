@@ -30,7 +30,6 @@ def recorded(module_project) -> Project:
 
 
 @pytest.mark.parametrize("arguments", [("-n2",), ("--tx=2*popen", "--dist=load")])
-@pytest.mark.variants(1)
 @pytest.mark.exhaustive
 def test_time_under_xdist_is_refused_with_one_sentence(recorded, arguments):
     run = recorded.run("--perfguard", *arguments)

@@ -118,7 +118,6 @@ def is_well_made(shown: Shown, name: str, scheme: str) -> None:
     [("all", *SIGHTS[1]), ("hostile", *SIGHTS[0]), pytest.param("ranks", *SIGHTS[0], marks=pytest.mark.exhaustive)],
     ids=["all on a phone", "hostile", "ranks"],
 )
-@pytest.mark.variants(1)
 def test_a_page_says_nothing_on_the_console_asks_for_nothing_and_is_accessible(opened, name, size, scheme):
     is_well_made(opened(name, size=size, scheme=scheme), name, scheme)
 
