@@ -65,9 +65,8 @@ def _operator_share(profile: Profile) -> Iterator[tuple[str, Samples]]:
 def _peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Samples]]:
     """Yield the largest rise of any step, per device, without the first step if there are more.
 
-    The absolute level is not exact: it contains what earlier tests of the process left alive. Nor is the first step: torch
-    does not report the release of what was allocated before the window, unless an earlier window of the process saw a block
-    at the same address.
+    The absolute level is not exact: it contains what earlier tests of the process left alive. Nor is the first step: of what
+    was allocated before the window no release counts (`torch_levels`).
     """
     for device, steps in profile.memory_by_device.items():
         later = [step.rise_bytes for step in steps if step.step > 0]

@@ -90,12 +90,18 @@ where not is_mapped;
 -- The level of each device's memory (`cpu`, `cuda:0`; of other types c10::DeviceType) after its events, and before. Ev Idx numbers the
 -- events thread by thread (a backward thread, a forked task), so it orders only those of one moment: by their times the account of each
 -- device adds up on every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13.
+-- Of the host, a release counts if the window saw the allocation. torch tells no other, as it knows no size, unless an earlier window of
+-- the process saw a block at the same address: then it tells the size of that one, so that the rest would depend on what ran before.
 create view torch_levels as
-with events as (
+with earlier as (
+  select cycle, arg_min(row, (time_ns, number, row)) as row
+  from own_memory_events where device_type = 0 and address is not null
+  group by cycle, address having arg_min(bytes, (time_ns, number, row)) < 0),
+events as (
   select cycle, time_ns, bytes, row_number() over (partition by cycle order by time_ns, number, row) as place,
     case device_type when 0 then 'cpu' when 1 then 'cuda' else 'device' || device_type end
       || if(coalesce(device_number, -1) < 0, '', ':' || device_number) as device
-  from own_memory_events where device_type is not null)
+  from own_memory_events anti join earlier using (cycle, row) where device_type is not null)
 select cycle, device, place, time_ns, level, within(level::hugeint - bytes) as before
 from (select *, within(sum(bytes) over (partition by cycle, device order by place rows unbounded preceding)) as level from events);
 
