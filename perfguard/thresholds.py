@@ -157,9 +157,9 @@ BUSY_SHARE = 0.15
 #: Largest factor between the change of the recordings and that of the step, for the first to explain the second. Recordings
 #: are profiled and made at another time: chosen, not measured.
 LEDGER_ALIKE = 2.0
-#: Parts of no operator (the profiler's own time, idle gaps, overlap, residual) over the parts of operators: from here on no
+#: Parts of no operator (what profiling adds, idle gaps, overlap, residual) over the parts of operators: from here on no
 #: operator is named. For planted slowdowns that the ledger named correctly it was 0.35 and 0.44 (a layer eight times as
-#: wide, a product of weights); where it named the profiler's own time, above 2.
+#: wide, a product of weights); where it named what profiling adds, above 2.
 LEDGER_OUTWEIGHED = 1.0
 #: An operator below this share of the largest one is not in the headline: aten::view +62 us next to aten::addmm +9167 us.
 NEGLIGIBLE_PART = 0.05

@@ -1,6 +1,6 @@
 """Attribution: the operators that caused the change of a step's time, or the reason why none is named.
 
-All reports use it. A wrong cause is worse than none: parts of a ledger that are not work of the model (the profiler's own time,
+All reports use it. A wrong cause is worse than none: parts of a ledger that are not work of the model (what profiling adds,
 idle gaps, the residual) count as noise, and so does a change that is not significant.
 """
 

@@ -37,6 +37,9 @@ Batch = TypeVar("Batch")
 _LOOP_LEFT = "the loop over perfguard.steps(...) was left before its window was over"
 _TRAINING_LEFT = "the training was left before its window was over"
 
+#: Options of pytest-benchmark (after `--benchmark-`) that ask for its table, its JSON or a comparison.
+_BENCHMARK_OUTPUT = ("json", "save", "autosave", "compare", "histogram", "only", "enable", "verbose")
+
 #: What a test raises that skips itself.
 _SKIPS = (pytest.skip.Exception, SkipTest)
 
@@ -260,14 +263,15 @@ class GateGuard:
         return workload
 
     def _pace(self) -> Pace:
-        """Return pytest-benchmark's `pedantic` where it runs, so that its table and JSON show the workload as well."""
-        if not self.settings.time or not self._item.config.pluginmanager.hasplugin("benchmark"):
+        """Return pytest-benchmark's `pedantic` where its output was asked for, so that it shows the workload as well."""
+        option = self._item.config.option
+        if not self.settings.time or not any(getattr(option, f"benchmark_{one}", None) for one in _BENCHMARK_OUTPUT):
             return plain_pace
         # The benchmark fixture serves one measurement a test, and may be the test's own.
         if len(self._names) > 1 or "benchmark" in getattr(self._item, "funcargs", {}):
             return plain_pace
         session = getattr(self._item.config, "_benchmarksession", None)
-        if session is None or session.disabled or self._item.config.getoption("benchmark_cprofile", None):
+        if session is None or session.disabled or option.benchmark_cprofile:
             # Disabled it runs one round, with cProfile one more than requested; and an unused fixture is a warning.
             return plain_pace
 

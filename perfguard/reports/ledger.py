@@ -27,14 +27,14 @@ _OF_THE_STEP = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps",
     Cause.OVERLAP: "overlapping operators",
-    Cause.PROFILER: "the profiler's own time, which is not in the step",
+    Cause.PROFILER: "what profiling adds to a step",
     Cause.RANK: "another rank was the slowest before",
 }
 _OF_NO_OPERATOR = {
     None: "the time that no operator explains",
     Cause.IDLE: "the time in which nothing ran",
     Cause.OVERLAP: "the time in which operators overlapped",
-    Cause.PROFILER: "the profiler's own time",
+    Cause.PROFILER: "what profiling adds",
     Cause.RANK: "the time between the ranks",
     Cause.RESIDUAL: "the time that nothing explains",
 }

@@ -279,8 +279,8 @@ def summary(report: RunReport, screen: Screen = LOG, *, told: bool = False) -> s
         parts += ["\n".join(lines) for verdict in report.verdicts if (lines := _all_lines(verdict))]
     if refreshed:
         parts.append("\n".join(_refresh_lines(refreshed, report.unused, most_shown(screen.is_verbose))))
-    warnings = warning_lines(report.verdicts)
-    # Verbose, the details of each workload have its own.
+    # The message of a test that is not green has its own; verbose, the details of each workload have them.
+    warnings = warning_lines(verdict for verdict in report.verdicts if verdict.passed)
     if warnings and not screen.is_verbose:
         more = len(warnings) - SHOWN_PER_CODE
         others = [f"and {counted(more, 'more warning')}"] if more > 0 else []
@@ -332,8 +332,9 @@ def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int |
         assert verdict.refresh is not None
         yield f"{verdict.refresh.value}: {printable(verdict.workload)}"
         if verdict.refresh is Refresh.REFUSED:
-            yield from (f"  {line}" for line in finding_lines(verdict.findings, most=most))
-        yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
+            yield f"  {finding_lines(verdict.findings, most=most)[0]}"
+        else:
+            yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
     yield from (f"unused: {printable(workload)}" for workload in unused)
 
 

@@ -107,7 +107,7 @@ MOVED = Finding(code=Code.B107, message="the machine moved")
 @pytest.mark.parametrize(
     "verdict, doubt",
     [
-        # The profiler's own time moved by 89 ms, the step by 44 ms.
+        # What profiling adds moved by 89 ms, the step by 44 ms.
         (judged(entry(Cause.PER_CALL, -45_000, "aten::mm"), entry(Cause.PROFILER, 89_000)), Doubt.OUTWEIGHED),
         (judged(entry(Cause.PER_CALL, 1000, "aten::mm"), entry(Cause.IDLE, 20_000)), Doubt.OUTWEIGHED),
         (judged(ADDMM, state=State.SAME, change=0.03), Doubt.NOISE),

@@ -144,7 +144,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
         ),
         (
             [part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.PROFILER, 890_000), part(Cause.RESIDUAL, 10_000)],
-            "Which operator took the time is not known: the profiler's own time changed by −0.890 ms, "
+            "Which operator took the time is not known: what profiling adds changed by −0.890 ms, "
             "the step by +1.00 ms.",
         ),
         (
@@ -171,7 +171,7 @@ def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entri
 
 
 UNKNOWN = (
-    "Which operator took the time is not known: the profiler's own time changed by −1.00 ms, the step by +1.00 ms."
+    "Which operator took the time is not known: what profiling adds changed by −1.00 ms, the step by +1.00 ms."
 )
 
 

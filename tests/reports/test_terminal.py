@@ -285,7 +285,7 @@ def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_as
         measurements=(Measurement(metric="step_time", subject="", value=350.0),),
         ledger=ledger,
     )
-    said = "Which operator took the time is not known: the profiler's own time changed by −0.200 ms, the step by +0.250 ms."
+    said = "Which operator took the time is not known: what profiling adds changed by −0.200 ms, the step by +0.250 ms."
     message = failure_message(failing, refresh_command=COMMAND)
     assert message.splitlines()[1] == f"  {said}"
     assert "residual" not in message
@@ -354,7 +354,7 @@ def of_operator(cause: Cause, base: int, current: int, **facts: object) -> Entry
         ),
         (
             Entry(cause=Cause.PROFILER, base_ns=-50_000, current_ns=-60_000),
-            "the profiler's own time, which is not in the step (50.0 → 60.0 us)",
+            "what profiling adds to a step (50.0 → 60.0 us)",
         ),
         (Entry(cause=Cause.RANK, base_ns=10_000, current_ns=0), "another rank was the slowest before"),
     ],
@@ -577,6 +577,12 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
     ]
 
 
+def test_the_message_of_a_failing_test_is_the_place_of_its_warnings():
+    failing = verdict(Outcome.FAILED, SLOWER, STALE)
+    assert "R106" in failure_message(failing, refresh_command="...")
+    assert "R106" not in summary(RunReport(verdicts=(failing,)))
+
+
 @pytest.mark.parametrize(
     "count, last", [(10, "test_a.py::test_a: R106"), (11, "and 1 more warning"), (13, "and 3 more warnings")]
 )
@@ -619,7 +625,6 @@ def test_the_summary_of_a_refresh():
         "  C101 the profiled window is not the requested one: run_ascend 5 steps were requested, but the trace marks 4",
         "refused: d2",
         "  B110 the baseline would get worse without a reason: steps 3 → 4 steps",
-        "  worse: steps 3 → 4 steps",
         "unused: e",
         "",
         "baselines: 1 created, 1 updated, 1 kept, 2 refused, 1 unused",
