@@ -170,9 +170,7 @@ def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entri
     assert overview(slower(*entries), NOBODY).where == expected
 
 
-UNKNOWN = (
-    "Which operator took the time is not known: what profiling adds changed by −1.00 ms, the step by +1.00 ms."
-)
+UNKNOWN = "Which operator took the time is not known: what profiling adds changed by −1.00 ms, the step by +1.00 ms."
 
 
 @pytest.mark.parametrize(
