@@ -332,7 +332,8 @@ def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int |
         assert verdict.refresh is not None
         yield f"{verdict.refresh.value}: {printable(verdict.workload)}"
         if verdict.refresh is Refresh.REFUSED:
-            yield f"  {finding_lines(verdict.findings, most=most)[0]}"
+            # The message of its test has the others, and the changes.
+            yield from (f"  {line}" for line in finding_lines(verdict.findings)[:1])
         else:
             yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
     yield from (f"unused: {printable(workload)}" for workload in unused)
