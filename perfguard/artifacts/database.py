@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-#: The memory limit of DuckDB for tables in a file, above which it writes to the disk, and for tables in memory. duckdb 2.0 counts freed
-#: memory that it has not given back: with 112 MB for all, it gave memory back twice for each small recording, a fifth of the time.
+#: The memory limits of DuckDB, for tables in a file and for those in memory; beyond, it writes to disk. duckdb 2.0 counts
+#: freed memory that it has not given back: with 112 MB for all, it gave some back twice a small recording, a fifth of the time.
 MEMORY, MEMORY_OF_SMALL = "112MB", "256MB"
 #: The number of rows that are collected before they are inserted.
 WAITING_ROWS = 32 * 1024
