@@ -33,6 +33,8 @@ from perfguard.workload import named
 
 Batch = TypeVar("Batch")
 
+#: Python's garbage collector while tests are imported: a framework makes a million objects, and next to no garbage.
+_RARELY = (100_000, 50, 1000)
 #: Options of pytest and its plugins that a controlled process does not get: what the run selects, reports, repeats,
 #: distributes, or measures by other means.
 _OF_THE_WHOLE_RUN = frozenset(
@@ -155,7 +157,9 @@ def read_log(place: Path) -> list[LogEntry]:
 def main(path: str) -> None:
     """Run the tests of the request in a file, and write their timings."""
     request = read_request(path)
-    status = run_tests(request, Round(request, bind(request.threads)))
+    plugin = Round(request, bind(request.threads))
+    gc.set_threshold(*_RARELY)
+    status = run_tests(request, plugin)
     # Everything is written, and a framework would take up to a second to shut down.
     atexit._run_exitfuncs()
     sys.stdout.flush()
@@ -254,6 +258,7 @@ class Round(Controlled):
         self._pid = os.getpid()
         self._log = os.open(self._place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._kept = 0
+        self._thresholds = gc.get_threshold()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -262,6 +267,15 @@ class Round(Controlled):
         order = {nodeid: place for place, nodeid in enumerate(self._tests)}
         items.sort(key=lambda item: order.get(item.nodeid, len(order)))
         return result
+
+    def pytest_collection_finish(self) -> None:
+        """Let the garbage collector do what it does in the user's own process, unless a test's file has set it."""
+        if gc.get_threshold() == _RARELY:
+            gc.set_threshold(*self._thresholds)
+
+    def pytest_sessionfinish(self) -> None:
+        """Spare the process pytest's five searches for garbage at its end, a fifth of a second each with transformers."""
+        gc.freeze()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Log that a test begins."""

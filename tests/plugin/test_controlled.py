@@ -353,3 +353,28 @@ def test_not_asked(perfguard):
 )
 def test_the_line_of_a_failure_that_says_what_it_was(longrepr, said):
     assert controlled._last_line(longrepr) == said
+
+
+#: Says in the process and in the run what the garbage collector does as a test runs.
+COLLECTOR = """
+import gc
+from pathlib import Path
+
+{}
+
+@pytest.fixture(autouse=True)
+def told(request):
+    text = f"{{request.node.name}} {{gc.get_threshold()}} {{gc.isenabled()}}\\n"
+    with open(Path(__file__).with_suffix(".controlled" if IN_A_PROCESS else ".run"), "a") as file:
+        file.write(text)
+"""
+
+
+def test_the_garbage_collector_of_a_test_is_the_users_own(project):
+    project.written()
+    for name, own in (("as_ever", ""), ("rare", "gc.set_threshold(5000, 7, 8)"), ("off", "gc.disable()")):
+        project.write(f"test_{name}.py", WRITTEN_STEPS + COLLECTOR.format(own))
+        run = project.run("--perfguard-update", "--perfguard-runs=1", f"test_{name}.py")
+        assert run.status == 0, run.text
+        told = [(project.directory / f"test_{name}{end}").read_text() for end in (".controlled", ".run")]
+        assert told[0] == told[1]
