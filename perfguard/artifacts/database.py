@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-#: The memory limits of DuckDB, for tables in a file and for those in memory; beyond, it writes to disk. duckdb 2.0 counts
-#: freed memory that it has not given back: with 112 MB for all, it gave some back twice a small recording, a fifth of the time.
-MEMORY, MEMORY_OF_SMALL = "112MB", "256MB"
+#: The memory limit of DuckDB; above it, DuckDB writes to the disk.
+MEMORY = "112MB"
+#: The limit for small batches, which need little. duckdb 2.0 counts freed memory that it has not given back: with 112 MB it
+#: gave some back twice a batch, which took a fifth of the time.
+MEMORY_OF_SMALL = "256MB"
 #: The number of rows that are collected before they are inserted.
 WAITING_ROWS = 32 * 1024
 #: The memory that prepared queries may keep, and the tags of DuckDB that count as theirs.
@@ -143,16 +145,16 @@ def _waiting(name: str, kind: str, parts: Sequence[Any]) -> pl.Series:
 
 
 class Database:
-    """The tables of a thread, and its two connections to them."""
+    """Tables, and two connections to them."""
 
-    def __init__(self, *, is_large: bool = False) -> None:
+    def __init__(self, memory: str, *, in_file: bool = False) -> None:
         self.process = os.getpid()
         self.folder, lock = _own_folder()
         # Small tables never touch the disk, so that a full disk does not stop the check. Large tables are in a file: duckdb 2.0
         # never spills the validity bits of tables in memory, one for each value.
         spilled = "" if self.folder is None else str(self.folder / "spilled")
-        place = str(self.folder / "tables") if is_large and self.folder is not None else ":memory:"
-        self.quick = _connected(place, spilled, memory=MEMORY if is_large else MEMORY_OF_SMALL)
+        place = str(self.folder / "tables") if in_file and self.folder is not None else ":memory:"
+        self.quick = _connected(place, spilled, memory=memory)
         self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
@@ -299,7 +301,7 @@ def database() -> Database:
     """Return the database of this thread; a forked process creates its own."""
     found: Database | None = getattr(_OWN, "database", None)
     if found is None or found.process != os.getpid():
-        found = _OWN.database = Database()
+        found = _OWN.database = Database(MEMORY_OF_SMALL)
     return found
 
 

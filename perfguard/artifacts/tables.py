@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perfguard.artifacts.database import WAITING_ROWS, Database, database, forget, is_ctrl_c
+from perfguard.artifacts.database import MEMORY, WAITING_ROWS, Database, database, forget, is_ctrl_c
 from perfguard.artifacts.table_definitions import Definitions
 from perfguard.errors import UsageError
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+#: Below this size of the files, batches use the tables of their thread, one after the other, and queries that are prepared.
+SMALL_BYTES = 32 * 1000**2
 #: From this size of the files on, the tables are in a file themselves.
 LARGE_BYTES = 400 * 1000**2
 #: Up to this number of rows in all tables, the quick connection is used. Without the optimiser some joins take the square of
@@ -34,9 +36,10 @@ _QUICK_ROWS = 8_000
 class Batch:
     """The tables of some cycles. Rows are added by column, and are visible to queries after `hand_over`."""
 
-    def __init__(self, definitions: Definitions, texts: Sequence[str], *, is_large: bool = False) -> None:
+    def __init__(self, definitions: Definitions, texts: Sequence[str], *, size: int = 0) -> None:
         self._definitions = definitions
-        self._is_large = is_large
+        self._has_own = size >= SMALL_BYTES
+        self._is_in_file = size >= LARGE_BYTES
         self._open: Database | None = None
         self._words: dict[str, int] = {text: number for number, text in enumerate(texts)}
         self._threads: dict[Any, int] = {}
@@ -50,7 +53,7 @@ class Batch:
     def _database(self) -> Database:
         # Connect late: a batch of text files needs no tables.
         if self._open is None:
-            self._open = Database(is_large=True) if self._is_large else database()
+            self._open = Database(MEMORY, in_file=self._is_in_file) if self._has_own else database()
             self._open.define(self._definitions)
         return self._open
 
@@ -109,7 +112,7 @@ class Batch:
 
     def close(self) -> None:
         """Empty the tables."""
-        if self._open is not None and self._is_large:
+        if self._open is not None and self._has_own:
             self._open.end()
         elif self._open is not None:
             self._open.empty(self.filled)
@@ -129,7 +132,7 @@ class Batch:
 
     def drop(self) -> None:
         """Discard the tables in whatever state they are."""
-        if self._open is not None and self._is_large:
+        if self._open is not None and self._has_own:
             self._open.end()
         self._open = None
         forget()
@@ -228,13 +231,14 @@ def _series(name: str, column: Any) -> pl.Series:
 
 @contextmanager
 def batch(definitions: Definitions | None = None, texts: Sequence[str] = (), *, size: int = 0) -> Iterator[Batch]:
-    """Return the tables of this thread for one batch of cycles; they are empty at its beginning and at its end.
+    """Return the tables for one batch of cycles; they are empty at its beginning and at its end.
 
-    Missing `definitions` are created; `texts` get the first codes of `words`. `size` is the size of the files in bytes: the
-    tables of large files are in a file that is removed at the end. Raises `KeyboardInterrupt` for Ctrl-C inside of DuckDB.
-    After an error the next batch has a new database, but not after a `UsageError`, which leaves the tables as they should be.
+    Missing `definitions` are created; `texts` get the first codes of `words`. `size` is the size of the files in bytes: small
+    batches share the tables of this thread, and those of large files are in a file that is removed at the end. Raises
+    `KeyboardInterrupt` for Ctrl-C inside of DuckDB. After an error the next batch has a new database, but not after a
+    `UsageError`, which leaves the tables as they should be.
     """
-    found = Batch(definitions or Definitions(), texts, is_large=size >= LARGE_BYTES)
+    found = Batch(definitions or Definitions(), texts, size=size)
     refused: UsageError | None = None
     try:
         try:

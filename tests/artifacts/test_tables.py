@@ -227,6 +227,7 @@ def test_too_little_memory_and_no_place_to_spill_is_said_in_a_sentence(monkeypat
 
 def test_what_prepared_queries_keep_is_given_back_to_a_query_of_many_rows(monkeypatch):
     monkeypatch.setattr(database, "_OWN", database.threading.local())
+    monkeypatch.setattr(database, "MEMORY_OF_SMALL", database.MEMORY)
     lists = "select count(l) from (select i % 7 + {} as g, list(i) as l from range({}) as t(i) group by g)"
     with batch() as found:
         for number in range(4):

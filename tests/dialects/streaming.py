@@ -61,7 +61,8 @@ def in_chunks(*, chunk_bytes: int = 4000, in_a_file: bool = False) -> Iterator[N
         patched.setattr(chunks, "CHUNK_BYTES", chunk_bytes)
         patched.setattr(tables, "_QUICK_ROWS", 0)
         if in_a_file:
-            patched.setattr(tables, "LARGE_BYTES", 0)
+            for size in ("SMALL_BYTES", "LARGE_BYTES"):
+                patched.setattr(tables, size, 0)
         patched.setattr(executions, "ROWS_AT_ONCE", 5)
         yield
 
