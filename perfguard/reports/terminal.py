@@ -331,11 +331,11 @@ def _refresh_lines(verdicts: list[Verdict], unused: tuple[str, ...], most: int |
     for verdict in verdicts:
         assert verdict.refresh is not None
         yield f"{verdict.refresh.value}: {printable(verdict.workload)}"
-        if verdict.refresh is Refresh.REFUSED:
-            # The message of its test has the others, and the changes.
-            yield from (f"  {line}" for line in finding_lines(verdict.findings)[:1])
-        else:
-            yield from (f"  {line}" for line in change_lines(verdict.changes, most=most))
+        is_refused = verdict.refresh is Refresh.REFUSED
+        findings = finding_lines(verdict.findings, most=most) if is_refused else []
+        lines = [*findings, *change_lines(verdict.changes, most=most)]
+        # The message of a refused test has the others.
+        yield from (f"  {line}" for line in (lines[:1] if is_refused and most is not None else lines))
     yield from (f"unused: {printable(workload)}" for workload in unused)
 
 

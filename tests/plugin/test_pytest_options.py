@@ -164,6 +164,16 @@ def test_benchmark_skip_skips_guarded_tests_and_counts_them(recorded):
 
 
 @pytest.mark.exhaustive
+def test_without_an_option_that_asks_for_output_there_is_no_table_of_benchmarks(mixed):
+    run = mixed.run("--perfguard", "-k", "test_sizes", "-W", "error", "--perfguard-report=sizes.json")
+    assert (run.status, run.counts["passed"]) == (0, 2), run.text
+    assert "Name (time in" not in run.out
+    for workload in mixed.report("sizes.json")["workloads"]:
+        (step_time,) = [m for m in workload["measurements"] if m["metric"] == "step_time"]
+        assert len(step_time["samples"]) == 3
+
+
+@pytest.mark.exhaustive
 def test_benchmark_disable_still_measures_and_times(mixed):
     run = mixed.run(
         "--perfguard", "--benchmark-disable", "-k", "test_guarded", "--perfguard-report=disabled.json", "-W", "error"

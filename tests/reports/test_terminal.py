@@ -629,6 +629,7 @@ def test_the_summary_of_a_refresh():
         "",
         "baselines: 1 created, 1 updated, 1 kept, 2 refused, 1 unused",
     ]
+    assert "  worse: steps 3 → 4 steps" in summary(report, VERBOSE).splitlines()
     assert [line.split()[:2] for line in summary(report).splitlines()[2:6]] == [
         ["created", "a"],
         ["updated", "b"],
