@@ -240,6 +240,14 @@ def test_verbose_says_all_that_is_known(seen):
     assert "residual" in all_
 
 
+def test_in_ci_a_failure_is_told_once(seen):
+    run = seen("--color=no", CI="true").run
+    told, _, counted = run.out.partition(" short test summary info ")
+    assert [line.split()[0] for line in counted.splitlines()[1:-1]] == ["FAILED"] * 3
+    assert "FAILED test_a.py::test_fails - Failed: perfguard FAILED: " in counted
+    assert "  workload: test_a.py::test_fails" in told
+
+
 # -- to be read elsewhere ------------------------------------------------------------------------------------------------------
 
 
