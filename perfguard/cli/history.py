@@ -240,11 +240,11 @@ def _show_run(history: History, run: Run) -> None:
 
 def _step_of(entry: WorkloadEntry) -> tuple[str, str]:
     """Return step time and change as the report of the run showed them."""
-    from perfguard.judge.step_time import milliseconds, percent
+    from perfguard.judge.step_time import percent, three_digits
 
     numbers = {one.metric: one.value for one in entry.numbers if not one.subject}
     time, change = numbers.get("step_ms"), numbers.get("step_change_percent")
-    return "-" if time is None else milliseconds(time), "-" if change is None else percent(change / 100)
+    return "-" if time is None else three_digits(time), "-" if change is None else percent(change / 100)
 
 
 @command.command()

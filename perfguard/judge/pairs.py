@@ -15,7 +15,7 @@ from enum import Enum
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.compare import Comparison, State
-from perfguard.judge.step_time import milliseconds, relative_change, step_text
+from perfguard.judge.step_time import relative_change, step_text, three_digits
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, lost_findings, outcome_of, settled
 from perfguard.judge.weights import step_weight
@@ -288,7 +288,7 @@ def _longer_wait(blocked: Comparison, cpu: Comparison, *, everywhere: bool) -> F
         return None
     ratio = relative_change(before_us + cpu_before_us, now_us + cpu_now_us)
     more = "" if everywhere else ", not in every process"
-    before, now, most = (milliseconds(us / 1e3) for us in (before_us, now_us, blocked.allowed))
+    before, now, most = (three_digits(us / 1e3) for us in (before_us, now_us, blocked.allowed))
     return Finding(
         code=Code.R101 if everywhere else Code.R105,
         place="run_blocked_time",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from perfguard.errors import listed
-from perfguard.judge.step_time import milliseconds, percent
+from perfguard.judge.step_time import TimeUnit, percent, three_digits
 from perfguard.judge.tolerance import Tolerance
 from perfguard.measure.measurement import Better, Metric, Value
 
@@ -31,7 +31,7 @@ def with_unit(value: Value, metric: Metric) -> str:
 
 
 def quantity(value: object, unit: str) -> str:
-    """Return a number with its unit: times as `time_us`, bytes as `size_bytes`; empty for anything but a number."""
+    """Return a number with its unit: times as `612 us`, `2.91 ms`, bytes as `size_bytes`; empty for anything but a number."""
     if not isinstance(value, (int, float)):
         return ""
     if not math.isfinite(value):
@@ -39,26 +39,8 @@ def quantity(value: object, unit: str) -> str:
     base, _, each = unit.partition("/")
     per = f"/{each}" if each else ""
     if base == "us":
-        return time_us(value) + per
+        return TimeUnit.of([value]).text(value) + per
     return size_bytes(value) + per if base == "bytes" else f"{show(value)} {unit}".strip()
-
-
-def time_us(us: float) -> str:
-    """Return microseconds as `612 us`, `2.91 ms` or `1.20 s`."""
-    for least, factor, name in ((1e6, 1e6, "s"), (1e4, 1e3, "ms")):
-        if abs(us) >= least:
-            return f"{_three_digits(us / factor)} {name}"
-    return f"{_three_digits(us)} us"
-
-
-def signed_us(us: float) -> str:
-    """Return a difference of microseconds: `+612 us`, `−2.91 ms`."""
-    return f"{'+' if us >= 0 else '−'}{time_us(abs(us))}"
-
-
-def signed_ms(change_ns: float) -> str:
-    """Return a difference of nanoseconds in the unit of step times: `+1.33 ms`."""
-    return f"{'−' if change_ns < 0 else '+'}{milliseconds(abs(change_ns) / 1e6)} ms"
 
 
 def size_bytes(count: float) -> str:
@@ -66,12 +48,7 @@ def size_bytes(count: float) -> str:
     power = 0
     while abs(count) >= 1024 and power < len(_BYTES) - 1:
         count, power = count / 1024, power + 1
-    return f"{_three_digits(count)} {_BYTES[power]}" if power else f"{show(count)} bytes"
-
-
-def _three_digits(value: float) -> str:
-    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
-    return f"{value:.{digits}f}"
+    return f"{three_digits(count)} {_BYTES[power]}" if power else f"{show(count)} bytes"
 
 
 # -- changes ---------------------------------------------------------------------------------------------------------

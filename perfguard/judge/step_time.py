@@ -1,8 +1,9 @@
-"""Step times: one time in milliseconds and one change, the same two numbers in every report."""
+"""Step times: one time and one change, the same two numbers in every report."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 #: The wall time of a step in fresh processes: the shown step time if there were any.
@@ -13,7 +14,36 @@ OTHER_TIMES = frozenset({"step_time", "step_cpu_time"})
 _LARGEST = 1e15
 _MOST_APART = 1e9
 #: A thousandth of a nanosecond is the last digit of a time in ms.
-_MOST_DIGITS = 9
+_MOST_DECIMALS = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeUnit:
+    """The unit of all times of a sentence or a figure: that of the largest one."""
+
+    us: float
+    name: str
+
+    @classmethod
+    def of(cls, times_us: Iterable[float]) -> TimeUnit:
+        """Return the unit for times in us."""
+        largest = max(map(abs, times_us), default=0.0)
+        return next((unit for unit in _UNITS if largest >= unit.us), _UNITS[-1])
+
+    def number(self, time_us: float) -> str:
+        """Return a time in this unit, with three digits, but nothing behind the fourth decimal."""
+        return three_digits(time_us / self.us, most_decimals=4)
+
+    def text(self, time_us: float) -> str:
+        """Return `612 us`, `2.91 ms`."""
+        return f"{self.number(time_us)} {self.name}"
+
+    def signed(self, change_us: float) -> str:
+        """Return a difference with its sign: `+612 us`."""
+        return f"{'−' if change_us < 0 else '+'}{self.text(abs(change_us))}"
+
+
+_UNITS = tuple(TimeUnit(us=us, name=name) for us, name in ((1e6, "s"), (1e3, "ms"), (1.0, "us")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,16 +74,29 @@ class StepTime:
         """Both times and the change as numbers for files, rounded as they are shown."""
         before = self.baseline_ms
         return {
-            "step_baseline_ms": None if before is None else float(milliseconds(before)),
-            "step_ms": float(milliseconds(self.now_ms)),
+            "step_baseline_ms": None if before is None else float(three_digits(before)),
+            "step_ms": float(three_digits(self.now_ms)),
             "step_change_percent": None if self.change is None else round(100 * self.change, 1) + 0.0,
         }
 
     @property
+    def times_ms(self) -> str:
+        """`25.2 → 40.2`, or `40.2`: for a column of times in ms."""
+        return " → ".join(three_digits(one / 1e3) for one in self._times_us)
+
+    @property
     def times(self) -> str:
-        """`25.2 → 40.2 ms`, or `40.2 ms`."""
-        before = "" if self.baseline_ms is None else f"{milliseconds(self.baseline_ms)} → "
-        return f"{before}{milliseconds(self.now_ms)} ms"
+        """`25.2 → 40.2 ms`, `147 → 294 us`, or `40.2 ms`."""
+        return f"{' → '.join(map(self.unit.number, self._times_us))} {self.unit.name}"
+
+    @property
+    def unit(self) -> TimeUnit:
+        """The unit of both times."""
+        return TimeUnit.of(self._times_us)
+
+    @property
+    def _times_us(self) -> list[float]:
+        return [1e3 * one for one in (self.baseline_ms, self.now_ms) if one is not None]
 
     @property
     def percentage(self) -> str:
@@ -72,13 +115,13 @@ def step_text(now_us: float, change: float | None) -> str:
     return f"step {step.text}"
 
 
-def milliseconds(value: float) -> str:
-    """Return a time with three digits: `0.0412`, `25.2`, `1870`."""
-    if not 0 < value < 999.5:
+def three_digits(value: float, *, most_decimals: int = _MOST_DECIMALS) -> str:
+    """Return a time or a size with three digits: `0.0412`, `25.2`, `1870`."""
+    if not 0 < abs(value) < 999.5:
         return f"{value:.0f}"
     # 9.996 is rounded to a number with one more digit before the point.
-    digits = 2 - math.floor(math.log10(float(f"{value:.2e}")))
-    return f"{value:.{min(max(0, digits), _MOST_DIGITS)}f}"
+    decimals = 2 - math.floor(math.log10(float(f"{abs(value):.2e}")))
+    return f"{value:.{min(max(0, decimals), most_decimals)}f}"
 
 
 def percent(change: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from perfguard.judge.pairs import Pace, Paired
 from perfguard.judge.shown_time import step_time_of
-from perfguard.judge.step_time import milliseconds, percent
+from perfguard.judge.step_time import percent, three_digits
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.overview import where_text
@@ -82,4 +82,4 @@ def _exact(verdict: Verdict) -> str:
 
 
 def _milliseconds(value: float | None) -> str:
-    return "-" if value is None else milliseconds(value)
+    return "-" if value is None else three_digits(value)

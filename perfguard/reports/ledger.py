@@ -5,7 +5,8 @@ from __future__ import annotations
 from perfguard.errors import counted
 from perfguard.judge.attribution import Doubt, Unattributed, attribution_of
 from perfguard.judge.ledger import Cause, Entry, Ledger
-from perfguard.judge.quantities import show, signed_ms, signed_us
+from perfguard.judge.quantities import show
+from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.names import cut, shortened
 from perfguard.screen import printable
@@ -88,12 +89,12 @@ def short_ledger_lines(verdict: Verdict) -> list[str]:
 def unattributed_text(found: Unattributed) -> str:
     """Return in one sentence why no operator is named for the time."""
     unknown = "Which operator took the time is not known:"
-    step = signed_ms(found.step_ns)
+    unit = TimeUnit.of([found.step_ns / 1e3, found.part_ns / 1e3])
+    step, part = unit.signed(found.step_ns / 1e3), unit.signed(found.part_ns / 1e3)
     if found.doubt is Doubt.NOISE:
         return f"{unknown} the step changed by {step}, which is within the noise."
     if found.doubt is Doubt.MACHINE:
         return f"{unknown} the machine was busy or changed its speed, and the step changed by {step}."
-    part = signed_ms(found.part_ns)
     if found.doubt is Doubt.OTHER_CHANGE:
         return f"{unknown} the profiled step changed by {part}, the timed one by {step}."
     if found.part is Cause.IDLE and found.part_ns * found.step_ns > 0:
@@ -177,9 +178,10 @@ def _signed(tenths: int) -> str:
 def ledger_rows(ledger: Ledger) -> list[tuple[str, str, str]]:
     """Return every part as (name, change, description), the largest first."""
     rows = []
+    unit = TimeUnit.of(entry.change_ns / 1e3 for entry in ledger.entries)
     for entry in sorted(ledger.entries, key=lambda entry: -abs(entry.change_ns)):
         name, text = _OF_THE_STEP.get(entry.cause, entry.subject), ""
         if entry.cause is Cause.RESIDUAL:
             name, text = "not explained (residual)", "not explained by operators or gaps"
-        rows.append((printable(name), signed_us(entry.change_ns / 1e3), printable(text or _part(entry))))
+        rows.append((printable(name), unit.signed(entry.change_ns / 1e3), printable(text or _part(entry))))
     return rows

@@ -15,9 +15,10 @@ from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry
-from perfguard.judge.quantities import change_text, quantity, signed_ms
+from perfguard.judge.quantities import change_text, quantity
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of, without_details
+from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.judge.weights import WORKLOAD_METRICS
@@ -351,8 +352,9 @@ def _calls(one: Comparison) -> str:
 def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) -> str:
     assert verdict.ledger is not None
     first, *others = found
+    unit = TimeUnit.of([verdict.ledger.change_ns / 1e3, *(one.change_ns / 1e3 for one in found)])
     if len(found) > _FIRST and first.change_ns < thresholds.LEDGER_LEADING * verdict.ledger.change_ns:
-        parts = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in found[:_FIRST])
+        parts = ", ".join(f"{_share_name(one)} {unit.signed(one.change_ns / 1e3)}" for one in found[:_FIRST])
         return (
             f"The time is spread over {len(found)} operators, none of which stands out. The largest parts are {parts}."
         )
@@ -365,8 +367,8 @@ def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) 
     )
     if calls:
         why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
-    then = ", ".join(f"{_share_name(one)} {signed_ms(one.change_ns)}" for one in others[: _FIRST - 1])
-    text = f"The largest part is {_share_name(first)} ({why}): {signed_ms(first.change_ns)}{of_the_whole}"
+    then = ", ".join(f"{_share_name(one)} {unit.signed(one.change_ns / 1e3)}" for one in others[: _FIRST - 1])
+    text = f"The largest part is {_share_name(first)} ({why}): {unit.signed(first.change_ns / 1e3)}{of_the_whole}"
     return f"{text}; then {then}." if then else f"{text}."
 
 

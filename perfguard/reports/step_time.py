@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from perfguard.judge.quantities import show
 from perfguard.judge.shown_time import step_time_of
-from perfguard.judge.step_time import milliseconds, percent, relative_change
+from perfguard.judge.step_time import percent, relative_change, three_digits
 from perfguard.judge.verdict import Verdict
 from perfguard.measure.measurement import number
 
@@ -33,7 +33,7 @@ def step_cells(verdict: Verdict) -> tuple[str, str]:
     if step is None:
         return "-", "-"
     change = step.percentage if step.judged else f"({step.percentage})"
-    return step.times.removesuffix(" ms"), change if step.percentage else "-"
+    return step.times_ms, change if step.percentage else "-"
 
 
 def step_details(verdict: Verdict) -> list[str]:
@@ -48,7 +48,7 @@ def step_details(verdict: Verdict) -> list[str]:
     for metric, meaning in _MEANINGS.items():
         if (values := _both_sides(verdict, metric)) is not None:
             is_time = metric not in ("step_cost", "profiler_overhead")
-            numbers = " → ".join(milliseconds(one / 1e3) if is_time else show(one) for one in values)
+            numbers = " → ".join(three_digits(one / 1e3) if is_time else show(one) for one in values)
             on_device = metric == "step_cost" and any(timing.clock == "wall" for timing in verdict.timings)
             unit = " ms" if is_time or on_device else ""
             meaning = _COST_ON_A_DEVICE if on_device else meaning

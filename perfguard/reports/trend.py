@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 
 from perfguard.errors import counted
 from perfguard.judge.quantities import change_text, limit_text, show
-from perfguard.judge.step_time import milliseconds
+from perfguard.judge.step_time import three_digits
 from perfguard.judge.trend import Change, Moment, Series, Trend
 from perfguard.measure.measurement import Better
 from perfguard.reports.table import Column, Cut, table
@@ -61,7 +61,7 @@ def series_name(series: Series) -> str:
 
 
 def _value(value: float, unit: str) -> str:
-    return milliseconds(value) if unit == "ms" else show(value)
+    return three_digits(value) if unit == "ms" else show(value)
 
 
 def _of_workload(workload: str, trends: list[Trend], screen: Screen) -> str:

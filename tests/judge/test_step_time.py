@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.shown_time import step_time_of, without_details
-from perfguard.judge.step_time import StepTime, milliseconds, percent
+from perfguard.judge.step_time import StepTime, percent, three_digits
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 
@@ -67,7 +67,7 @@ OWN = {"step_time": (35_600.0, 36_000.0, 40_000.0)}
             True,
             "2 fresh processes",
         ),
-        (verdict(profiled_step_time=(500.0,)), "0.500 ms", False, "1 profiled steps"),
+        (verdict(profiled_step_time=(500.0,)), "500 us", False, "1 profiled steps"),
     ],
     ids=["cost", "new", "own", "own, judged", "elsewhere", "ab", "stall", "profiled"],
 )  # fmt: skip
@@ -75,6 +75,19 @@ def test_a_verdict_has_one_time_and_one_change(found, text, judged, source):
     step = step_time_of(found)
     assert (step.text, step.judged) == (text, judged)
     assert step.source.startswith(source)
+
+
+@pytest.mark.parametrize(
+    "now_ms, change, text, text_ms",
+    [
+        (0.4, 1.0, "200 → 400 us", "0.200 → 0.400"),
+        (1.2, 0.5, "0.800 → 1.20 ms", "0.800 → 1.20"),
+        (25_200.0, None, "25.2 s", "25200"),
+    ],
+)
+def test_both_times_have_one_unit(now_ms, change, text, text_ms):
+    step = StepTime(now_ms=now_ms, change=change, judged=True, metric="step_time", source="")
+    assert (step.times, step.times_ms) == (text, text_ms)
 
 
 @pytest.mark.parametrize("found", [verdict(), verdict(outcome=Outcome.INVALID, **FRESH), verdict(step_time=(0.0,))])
@@ -97,16 +110,25 @@ def test_the_two_times_never_contradict_the_percentage(before, now, wall_us):
 
 @given(st.floats())
 def test_any_number_can_be_written(value):
-    assert milliseconds(value)
+    assert three_digits(value)
     assert percent(value).endswith(" %")
 
 
 @pytest.mark.parametrize(
     "value, text",
-    [(0.0412, "0.0412"), (0.9996, "1.00"), (9.996, "10.0"), (25.24, "25.2"), (999.4, "999"), (999.6, "1000"), (0, "0")],
+    [
+        (0.0412, "0.0412"),
+        (0.9996, "1.00"),
+        (9.996, "10.0"),
+        (25.24, "25.2"),
+        (999.4, "999"),
+        (999.6, "1000"),
+        (0, "0"),
+        (-25.24, "-25.2"),
+    ],
 )
 def test_a_time_has_three_digits(value, text):
-    assert milliseconds(value) == text
+    assert three_digits(value) == text
 
 
 def test_a_change_that_rounds_to_nothing_has_no_minus():

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from perfguard.judge.calibration import Calibrated, ErrorRate
-from perfguard.judge.step_time import milliseconds
+from perfguard.judge.step_time import StepTime, three_digits
 from perfguard.plugin import controlled
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_document
@@ -163,14 +163,15 @@ def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slo
     measured = next(m["value"] for m in one["measurements"] if m["metric"] == "run_wall_time")
     assert now == pytest.approx(measured / 1e3, rel=0.005)
 
-    times, percentage = f"{milliseconds(before)} → {milliseconds(now)}", f"+{change:.1f} %"
+    of_step = StepTime(now_ms=now, change=now / before - 1, judged=True, metric="", source="")
+    times, percentage = of_step.times_ms, f"+{change:.1f} %"
     # The first line of the failure, and with it pytest's short summary; the row of the summary.
-    assert f"perfguard FAILED: R101 step {times} ms, {percentage} (allowed +10.0 %)" in slower.out
+    assert f"perfguard FAILED: R101 step {of_step.times}, {percentage} (allowed +10.0 %)" in slower.out
     assert re.search(
         rf"FAILED +test_a.py::test_callable +{re.escape(times)} +{re.escape(percentage)} +1$", slower.out, re.M
     )
     markdown = (gated.directory / "slow.md").read_text()
-    assert f"A step became slower: {times} ms (+{change:.1f} %)." in markdown.replace("&#45;", "-")
+    assert f"A step became slower: {of_step.times} (+{change:.1f} %)." in markdown.replace("&#45;", "-")
     assert f"| {times} | {percentage} |" in markdown
     metrics = dict(
         re.findall(r"^perfguard_(step\w*)\{[^}]*\} (\S+)$", (gated.directory / "slow.txt").read_text(), re.M)
@@ -196,9 +197,9 @@ def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slo
         done = perfguard("history", *arguments)
         assert done.exit_code in (0, 1), done.output
         if arguments[0] == "show":
-            assert re.search(rf"test_callable +{re.escape(milliseconds(now))} +{re.escape(percentage)} ", done.stdout)
+            assert re.search(rf"test_callable +{re.escape(three_digits(now))} +{re.escape(percentage)} ", done.stdout)
         elif arguments[0] == "trend":
-            assert re.search(rf"step +1 +\S+ +{re.escape(milliseconds(now))} +ms ", done.stdout)
+            assert re.search(rf"step +1 +\S+ +{re.escape(three_digits(now))} +ms ", done.stdout)
 
 
 def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
@@ -208,11 +209,11 @@ def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
     assert step == gated.report("slow.json")["workloads"][0]["step"]
     page = page_html(RunReport(verdicts=(verdict,)))
     before, now, change = step["step_baseline_ms"], step["step_ms"], step["step_change_percent"]
-    times = f"{milliseconds(before)} → {milliseconds(now)}"
-    headline = f">A step became slower: {times}~ms (+{change:.1f}~%)."
-    assert headline.replace("~", "\N{NO-BREAK SPACE}") in page
+    times = StepTime(now_ms=now, change=now / before - 1, judged=True, metric="", source="").times
+    headline = f">A step became slower: {times} (+{change:.1f} %)."
+    assert re.sub(" (?=ms|us|%)", "\N{NO-BREAK SPACE}", headline) in page
     (cost,) = [one for one in figures_of(verdict) if one.kind == "cost"]
-    assert cost.caption.startswith(f"{times} ms, +{change:.1f} %;")
+    assert cost.caption.startswith(f"{times}, +{change:.1f} %;")
 
 
 @pytest.mark.exhaustive

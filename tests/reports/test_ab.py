@@ -95,8 +95,8 @@ def test_versions_are_shown_beside_what_changed():
     "current_us, said",
     [
         (2160, "step +160.0 us:"),
-        (1950, "the profiled step changed by −0.0500 ms"),
-        (2400, "the profiled step changed by +0.400 ms"),
+        (1950, "the profiled step changed by −50.0 us"),
+        (2400, "the profiled step changed by +400 us"),
     ],
 )
 def test_a_ledger_explains_a_step_that_moved_as_it_did(current_us, said):

@@ -50,7 +50,7 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
     found = Rendered(report_markdown(show.run_of(show.failing(), show.passing())))
     assert found.texts["h3"] == ["perfguard: ❌ 1 failed, ✅ 1 passed"]
     assert found.texts["h4"] == ["❌ tests/test_net.py::test_fails"]
-    assert found.texts["strong"][0].startswith("A step became slower: 0.147 → 0.294 ms (+100.0 %).")
+    assert found.texts["strong"][0].startswith("A step became slower: 147 → 294 us (+100.0 %).")
     findings, numbers, commands = found.texts["pre"]
     assert "R102 peak_memory_bytes[cpu] 776 → 1552 bytes, +100.0 %" in findings
     assert "step +147.3 us:" in findings

@@ -61,7 +61,7 @@ LEDGER = Ledger(
             comparison("operator_calls", 2, 4, "MatMul"),
             "The calls of MatMul a step: 2 calls/step → 4 calls/step (+100.0 %).",
         ),
-        (comparison("step_cpu_time", 100.0, 80.0), "The CPU time of a step: 100.0 us → 80.0 us (−20.0 %)."),
+        (comparison("step_cpu_time", 100.0, 80.0), "The CPU time of a step: 100 us → 80.0 us (−20.0 %)."),
         (
             comparison("memory_growth_bytes", 0, 4096, "cpu"),
             "What a step leaves behind on cpu: 0 bytes/step → 4.00 KiB/step (+4096).",
@@ -84,7 +84,7 @@ def test_a_number_that_moved_is_a_sentence(one, expected):
         (
             comparison("step_time", 100.0, 80.0),
             timed("step_time", 80.0),
-            "A step became faster: 0.100 → 0.0800 ms (−20.0 %).",
+            "A step became faster: 100 → 80.0 us (−20.0 %).",
         ),
     ],
 )
@@ -121,7 +121,7 @@ def part(cause: Cause, ns: int, subject: str = "") -> Entry:
         ),
         (
             [replace(part(Cause.PER_CALL, 900_000, "aten::mm"), base_calls=0, current_calls=2)],
-            "The largest part is aten::mm (newly called): +0.900 ms, 100 % of the change in time.",
+            "The largest part is aten::mm (newly called): +900 us, 100 % of the change in time.",
         ),
         # All that an operator adds is one part, and what is negligible beside it is not told.
         (
@@ -257,7 +257,7 @@ def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advis
                 comparisons=[comparison("step_time", 100.0, 50.0, state=State.BETTER)],
                 **timed("step_time", 50.0),
             ),
-            "Nothing got worse. A step became faster: 0.100 → 0.0500 ms (−50.0 %).",
+            "Nothing got worse. A step became faster: 100 → 50.0 us (−50.0 %).",
         ),
         (
             verdict(Outcome.INVALID, error(Code.C101)),
@@ -387,7 +387,7 @@ def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
         **timed("step_time", 20.0),
     )
     assert headline(found) == (
-        "A step became slower: 0.0100 → 0.0200 ms (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
+        "A step became slower: 10.0 → 20.0 us (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
     )
     # What stands first in the headline stands first below it, too.
     assert [message for _, message in overview(found, NOBODY).points] == ["time", "memory", "calls"]
@@ -486,8 +486,9 @@ def test_three_findings_are_told_and_the_rest_is_counted():
         (1536, "bytes/step", "1.50 KiB/step"),
         (5 * 1024**4, "bytes", "5.00 TiB"),
         (-2048, "bytes", "-2.00 KiB"),
-        (0.5, "us", "0.50 us"),
-        (9999.4, "us", "9999 us"),
+        (-0.25, "us", "-0.250 us"),
+        (999.4, "us", "999 us"),
+        (9999.4, "us", "10.0 ms"),
         (12_345.0, "us/step", "12.3 ms/step"),
         (2_500_000, "us", "2.50 s"),
         (1.5, "ratio", "1.5 ratio"),

@@ -21,13 +21,14 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.gate import examine
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement, MemoryTrack, StepTimeline
 from perfguard.recording import Step
 from perfguard.reports import REPORTERS
 from perfguard.reports.overview import history_lines
 from perfguard.reports.page import hint, kept, page_html
-from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, TimeUnit, number_axis
+from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, number_axis
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
 from perfguard.reports.page.timeline import timeline_sides
@@ -219,7 +220,7 @@ def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
     assert len(tables["ledger"]) == len(verdict.ledger.entries)
     assert (
         tables["unattributed"]
-        == "Which operator took the time is not known: the step changed by +0 ms, which is within the noise."
+        == "Which operator took the time is not known: the step changed by +0 us, which is within the noise."
     )
     assert tables_of(show.failing())["unattributed"] == ""
     page = page_html(show.run_of(verdict))

@@ -152,6 +152,11 @@ def test_no_label_is_clipped(opened, width):
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
+def test_on_a_phone_the_headline_is_on_the_first_screen(opened):
+    headline = opened("all", size=PHONE).page.locator("article:not([hidden]) h2").bounding_box()
+    assert headline["y"] + headline["height"] < 2 / 3 * PHONE[1]
+
+
 def test_the_timeline_has_a_lane_for_each_thread_of_both_sides_and_zooms_and_finds(opened):
     shown = opened("both-sides")
     page = shown.page

@@ -208,7 +208,7 @@ def test_every_finding_is_shown_or_counted(codes):
             """\
 perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails); \
 torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
-  The largest part is MatMul (each call takes longer): +0.193 ms, 77 % of the change in time.
+  The largest part is MatMul (each call takes longer): +192 us, 77 % of the change in time.
   if the change is intended, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
@@ -285,7 +285,7 @@ def test_a_ledger_that_cannot_name_a_cause_says_so_and_shows_its_parts_to_who_as
         measurements=(Measurement(metric="step_time", subject="", value=350.0),),
         ledger=ledger,
     )
-    said = "Which operator took the time is not known: what profiling adds changed by −0.200 ms, the step by +0.250 ms."
+    said = "Which operator took the time is not known: what profiling adds changed by −200 us, the step by +250 us."
     message = failure_message(failing, refresh_command=COMMAND)
     assert message.splitlines()[1] == f"  {said}"
     assert "residual" not in message

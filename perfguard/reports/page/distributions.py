@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from perfguard.findings import Code, Severity
 from perfguard.judge.shown_time import step_time_of
-from perfguard.judge.step_time import milliseconds
+from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.page.figure import (
     LARGEST,
@@ -17,12 +17,12 @@ from perfguard.reports.page.figure import (
     Chart,
     Figure,
     Shape,
-    TimeUnit,
     curve,
     dots,
     number_axis,
     plain_number,
     table_rows,
+    time_row,
     upright,
 )
 from perfguard.window import Phase
@@ -79,7 +79,7 @@ def _histogram(kind: str, title: str, sides: Sequence[Side], unit: TimeUnit) -> 
     for number in range(bins):
         text = ", ".join(f"{name} {share[number]:.0f} %" for (name, _, _), share in zip(sides, shares, strict=True))
         hover.append((round(at[number], 4), f"from {unit.text(edges[number])} on: {text} of the steps"))
-    rows = [("side", *TIMES), *(unit.row(name, values) for name, _, values in sides)]
+    rows = [("side", *TIMES), *(time_row(unit, name, values) for name, _, values in sides)]
     caption = "; ".join(f"{row[0]}: fastest {row[2]}, median {row[3]}" for row in rows[1:])
     if beyond := sum(value > last + width for value in every):
         caption += f"; {beyond} slower than {unit.text(last)} are in the last bar"
@@ -159,7 +159,7 @@ def _edges(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def cost(verdict: Verdict) -> Figure | None:
-    """Draw the step in each fresh process, baseline and now, with the limit: in ms at the current speed of the machine."""
+    """Draw the step in each fresh process, baseline and now, with the limit, at the current speed of the machine."""
     found = next((one for one in verdict.comparisons if one.metric == "step_cost"), None)
     step = step_time_of(verdict)
     now, before = samples_of(verdict, "step_cost"), _reference(verdict, "step_cost")
@@ -174,10 +174,10 @@ def cost(verdict: Verdict) -> Figure | None:
     )
     caption = f"{step.text}; both at the speed that the machine has now"
     if found.allowed is not None:
-        caption += f"; limit {milliseconds(found.allowed * us_a_cost / 1e3)} ms"
+        caption += f"; limit {step.unit.text(found.allowed * us_a_cost)}"
         caption += ", beyond which this one only warned" if is_warned else ""
     limit = finite([] if found.allowed is None else [found.allowed * us_a_cost])
-    return _points("cost", "A step in each fresh process", caption, sides, TimeUnit(us=1e3, name="ms"), limit)
+    return _points("cost", "A step in each fresh process", caption, sides, step.unit, limit)
 
 
 def samples_of(verdict: Verdict, metric: str) -> list[float]:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from perfguard.judge.step_time import TimeUnit
 from perfguard.screen import printable
 
 #: No time, size or count is larger.
 LARGEST = 1e150
 #: The largest number of steps, or of points of a curve, that are drawn.
 STEPS = 600
-#: Headers of `TimeUnit.row`, without the first one.
+#: Headers of `time_row`, without the first one.
 TIMES = ("steps", "fastest", "median", "slowest")
 #: The side of the square in which shapes are drawn.
 SIDE = 1000
@@ -144,37 +145,13 @@ def table_rows(rows: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, rows))
 
 
-# -- one unit a figure -----------------------------------------------------------------------------------------------
-
-_TIME_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "us"))
+# -- numbers -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeUnit:
-    """The unit of all times of a figure: that of the largest one."""
-
-    us: float
-    name: str
-
-    @classmethod
-    def of(cls, times_us: Iterable[float]) -> TimeUnit:
-        """Return the unit for times in us."""
-        largest = max(map(abs, times_us), default=0.0)
-        us, name = next((one for one in _TIME_UNITS if largest >= one[0]), _TIME_UNITS[-1])
-        return cls(us=us, name=name)
-
-    def text(self, time_us: float) -> str:
-        """Return a time with three digits and the unit."""
-        return f"{plain_number(time_us / self.us)} {self.name}"
-
-    def signed(self, change_us: float) -> str:
-        """Return a difference with its sign."""
-        return f"{'−' if change_us < 0 else '+'}{self.text(abs(change_us))}"
-
-    def row(self, name: str, times_us: Sequence[float]) -> tuple[str, ...]:
-        """Return a row about the times of steps."""
-        found = min(times_us), statistics.median(times_us), max(times_us)
-        return (name, str(len(times_us)), *map(self.text, found))
+def time_row(unit: TimeUnit, name: str, times_us: Sequence[float]) -> tuple[str, ...]:
+    """Return a row about the times of steps."""
+    found = min(times_us), statistics.median(times_us), max(times_us)
+    return (name, str(len(times_us)), *map(unit.text, found))
 
 
 def plain_number(value: float) -> str:

@@ -12,6 +12,7 @@ from perfguard.errors import counted
 from perfguard.judge.attribution import WITHOUT_OPERATOR, Attribution, attribution_of
 from perfguard.judge.ledger import Cause, Ledger
 from perfguard.judge.quantities import quantity, size_bytes
+from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
@@ -30,7 +31,6 @@ from perfguard.reports.page.figure import (
     Figure,
     Shape,
     Strips,
-    TimeUnit,
     columns,
     curve,
     dots,
@@ -38,6 +38,7 @@ from perfguard.reports.page.figure import (
     number_axis,
     plain_number,
     table_rows,
+    time_row,
     upright,
 )
 from perfguard.reports.trend import moment_text, series_name, trend_lines
@@ -254,7 +255,7 @@ def _steps(verdict: Verdict) -> Figure | None:
         chosen = [step for step in steps if step.phase is phase]
         if not chosen:
             continue
-        rows.append(unit.row(phase.value, [step.wall_ns / 1e3 for step in chosen]))
+        rows.append(time_row(unit, phase.value, [step.wall_ns / 1e3 for step in chosen]))
         thinned = _thinned(chosen, len(steps))
         at = [x.at(step.index) for step in thinned]
         heights = [y.at(step.wall_ns / 1e3 / unit.us) for step in thinned]

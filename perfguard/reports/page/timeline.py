@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
 from perfguard.measure import StepTimeline
-from perfguard.reports.page.figure import TimeUnit
 from perfguard.screen import printable
 
 #: Rows of the table, and most lanes of a side: those with the most time.
