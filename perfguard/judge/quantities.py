@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from perfguard.errors import listed
 from perfguard.judge.step_time import TimeUnit, percent, three_digits
 from perfguard.judge.tolerance import Tolerance
-from perfguard.measure.measurement import Better, Metric, Value
+from perfguard.measure.measurement import Better, Metric, Value, finite
 
 _BYTES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _SIGNS = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}
@@ -30,8 +31,11 @@ def with_unit(value: Value, metric: Metric) -> str:
     return show(value) if isinstance(value, list) else f"{show(value)} {metric.unit}"
 
 
-def quantity(value: object, unit: str) -> str:
-    """Return a number with its unit: times as `612 us`, `2.91 ms`, bytes as `size_bytes`; empty for anything but a number."""
+def quantity(value: object, unit: str, *, beside: Iterable[object] = ()) -> str:
+    """Return a number with its unit: times as `612 us`, `2.91 ms`, bytes as `size_bytes`; empty for anything but a number.
+
+    A time has the unit that suits the largest of it and the numbers `beside` it, so that who reads them compares digits.
+    """
     if not isinstance(value, (int, float)):
         return ""
     if not math.isfinite(value):
@@ -39,7 +43,7 @@ def quantity(value: object, unit: str) -> str:
     base, _, each = unit.partition("/")
     per = f"/{each}" if each else ""
     if base == "us":
-        return TimeUnit.of([value]).text(value) + per
+        return TimeUnit.of([value, *(one for one in map(finite, beside) if one is not None)]).text(value) + per
     return size_bytes(value) + per if base == "bytes" else f"{show(value)} {unit}".strip()
 
 

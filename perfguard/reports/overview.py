@@ -231,7 +231,7 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     if one.numbers is not None:
         if one.metric in _STEP:
             return f"{noun}: {change_text(one.reference, one.current)}."
-        before, now = quantity(one.reference, unit), quantity(one.current, unit)
+        before, now = (quantity(side, unit, beside=one.numbers) for side in one.numbers)
         return f"{noun}: {before} → {now} ({change_text(one.reference, one.current)})."
     if one.metric == "operator_calls" and (one.is_new or one.is_gone):
         return _new_or_gone(one)

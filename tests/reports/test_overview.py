@@ -501,6 +501,14 @@ def test_quantities_have_the_unit_that_suits_them(value, unit, expected):
 
 
 @pytest.mark.parametrize(
+    "value, beside, text",
+    [(400.0, [1200.0, None], "0.400 ms"), (1200.0, [400.0], "1.20 ms"), (400.0, [float("inf"), [], "x"], "400 us")],
+)
+def test_a_time_has_the_unit_of_what_stands_beside_it(value, beside, text):
+    assert quantity(value, "us", beside=beside) == text
+
+
+@pytest.mark.parametrize(
     "before, now, expected",
     [
         (100, 138.3, "+38.3 %"),

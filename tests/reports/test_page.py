@@ -168,6 +168,8 @@ def is_valid(figure: Figure) -> None:
         assert all(PATH.fullmatch(path) for _, paths in drawing.strips for _, path in paths)
     elif isinstance(drawing, Cells):
         assert all(len(cells) == len(drawing.heads) - 1 for _, cells in drawing.lines)
+        units = [re.findall(r" (s|ms|us)\b", text) for _, cells in drawing.lines for text, _ in cells]
+        assert len({unit for found in units for unit in found}) <= 1
 
 
 def kinds(verdict: Verdict) -> list[str]:

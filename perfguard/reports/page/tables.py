@@ -126,10 +126,11 @@ def _metrics(verdict: Verdict) -> list[list[Any]]:
         unit = unit_of(one.metric)
         before, now = finite(one.reference), finite(one.current)
         change = finite(100 * (now - before) / abs(before)) if before and now is not None else None
-        texts = [_text(one.reference, unit), _text(one.current, unit), change_text(one.reference, one.current)]
+        sides = one.reference, one.current, one.allowed
+        before_text, now_text, allowed = (_text(side, unit, sides) for side in sides)
         state = _state(one, findings) if verdict.comparisons else ""
-        row = [printable(one.label), state, before, now, change, finite(one.allowed), *texts, _text(one.allowed, unit)]
-        rows.append(row)
+        row = [printable(one.label), state, before, now, change, finite(one.allowed), before_text, now_text]
+        rows.append([*row, change_text(one.reference, one.current), allowed])
     return sorted(rows, key=lambda row: (_STATES.index(row[1]), row[0]))
 
 
@@ -164,10 +165,10 @@ def _state(one: Comparison, findings: Mapping[str, Finding]) -> str:
     return one.state.value
 
 
-def _text(value: Value | None, unit: str) -> str:
+def _text(value: Value | None, unit: str, beside: Iterable[object]) -> str:
     if isinstance(value, (list, dict)):
         return f"{len(value)} {'names' if isinstance(value, list) else 'kinds'}"
-    return quantity(value, unit)
+    return quantity(value, unit, beside=beside)
 
 
 def _why(finding: Finding, operator: str) -> str:
