@@ -41,6 +41,8 @@ def chromium() -> Iterator[Any]:
             browser.close()
 
 
+#: A busy machine draws 1 024 ranks for longer than playwright's own 30 seconds.
+_PATIENCE_MS = 180_000
 #: Labels that are not whole: outside of the window or of their figure, wider than their own box, or over another label.
 _CLIPPED = """() => {
   const found = [];
@@ -97,6 +99,7 @@ class Shown:
             accept_downloads=True,
             java_script_enabled=scripts,
         )
+        self.context.set_default_timeout(_PATIENCE_MS)
         self.page = self.context.new_page()
         self.said: list[str] = []
         self.requested: list[str] = []
@@ -134,7 +137,7 @@ class Shown:
         """Wait until so many elements are there. The page's own policy forbids playwright to look by a function."""
         from playwright.sync_api import expect
 
-        expect(self.page.locator(selector)).to_have_count(expected)
+        expect(self.page.locator(selector)).to_have_count(expected, timeout=_PATIENCE_MS)
 
     def keep(self, name: str, *, whole: bool = False) -> None:
         """Keep a screenshot where somebody looks at them."""

@@ -50,7 +50,7 @@ RECORDINGS = CHECKOUT / "tests" / "data" / "recordings"
 #: What real profilers wrote without perfguard: tests/data/make.py makes it.
 RECORDED = CHECKOUT / "tests" / "data" / "recorded"
 #: Far beyond what any test here needs; only a hang reaches it.
-SECONDS_UNTIL_A_HANG = 10
+SECONDS_UNTIL_A_HANG = 120
 
 
 def pytest_configure(config: pytest.Config) -> None:
