@@ -344,7 +344,7 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
         assert shown.is_on_screen(what), what
     # A number is never in another line than its unit.
     assert shown.page.locator(".verdict h2").inner_text() == (
-        "A step became slower: 0.147 → 0.294~ms (+100.0~%). Peak memory on cpu: 776~bytes → 1.52~KiB (+100.0~%); "
+        "A step became slower: 147 → 294~us (+100.0~%). Peak memory on cpu: 776~bytes → 1.52~KiB (+100.0~%); "
         "torch 2.4.0 → 2.13.0+cpu since the baseline."
     ).replace("~", "\N{NO-BREAK SPACE}")
     said = shown.page.locator(".verdict").inner_text()
