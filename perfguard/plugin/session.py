@@ -236,10 +236,8 @@ class GateSession:
         if guard is not None and (call.when == "call" or len(guard.verdicts) > guard.reported):
             guard.reported = len(guard.verdicts)
             setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
-        crash = getattr(report.longrepr, "reprcrash", None)
-        if guard is not None and crash is not None and crash.message.startswith("Failed: perfguard "):
-            # In CI pytest's short summary has this message whole, and the failure above it had every line already.
-            crash.message = crash.message.partition("\n")[0]
+        if guard is not None and self.config.option.tbstyle not in ("no", "line"):
+            _tell_once(report)
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -417,3 +415,10 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
 def _is_green(status: object) -> bool:
     """Whether the system takes a status for success: it keeps 8 bits of it."""
     return status is None or (isinstance(status, (int, float)) and status % 256 == 0)
+
+
+def _tell_once(report: pytest.TestReport) -> None:
+    """Leave the first line to pytest's short summary: in CI it has whole messages, and the section above has every line."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and crash.message.startswith("Failed: perfguard "):
+        crash.message = crash.message.partition("\n")[0]

@@ -246,6 +246,9 @@ def test_in_ci_a_failure_is_told_once(seen):
     assert [line.split()[0] for line in counted.splitlines()[1:-1]] == ["FAILED"] * 3
     assert "FAILED test_a.py::test_fails - Failed: perfguard FAILED: " in counted
     assert "  workload: test_a.py::test_fails" in told
+    # Without the section above, it is told there.
+    _, _, counted = seen("--color=no", "--tb=no", CI="true").run.out.partition(" short test summary info ")
+    assert "  workload: test_a.py::test_fails" in counted
 
 
 # -- to be read elsewhere ------------------------------------------------------------------------------------------------------
