@@ -57,6 +57,15 @@ def test_the_readme_is_short():
     assert [line for line in lines if len(line) > 120] == []
 
 
+def test_who_reads_sixty_lines_has_a_red_gate():
+    (line,) = (
+        number
+        for number, line in enumerate(README.read_text(encoding="utf-8").splitlines(), 1)
+        if "fails as above" in line
+    )
+    assert line <= 60
+
+
 @pytest.mark.parametrize("name", ["main", "tests"])
 def test_the_two_commands_are_there_and_are_one_line_each(name):
     (block,) = [block for block in blocks_of(README) if block.marks.get("command") == name]
