@@ -183,8 +183,9 @@ def _noise() -> Observation:
     speed, cost = (max(samples[name]) / min(samples[name]) - 1 for name in ("run_calibration", "step_cost"))
     load = min(samples.get("run_machine_load", (0.0,))) / 100
     found = (
-        f"{len(timings)} processes: speed differs by {100 * speed:.1f} %, step_cost by {100 * cost:.1f} % (tolerance "
-        f"{100 * thresholds.STORED_TOLERANCE:.0f} %); other programs use {100 * load:.0f} % of the CPUs"
+        f"{len(timings)} processes: step_cost, which is judged, differs by {100 * cost:.1f} % (tolerance "
+        f"{100 * thresholds.STORED_TOLERANCE:.0f} %), the machine's speed by {100 * speed:.1f} %; "
+        f"other programs use {100 * load:.0f} % of the CPUs"
     )
     note = ""
     if load > thresholds.BUSY_SHARE:
@@ -263,7 +264,7 @@ def _times(settings: Settings, baselines: list[Baseline], probed: dict[str, Prob
     if weak:
         notes.append(f"{weak} timed in fewer than {thresholds.BASELINE_RUNS} processes: a slower step only warns")
     if settings.confirm and repository_of(settings.root) is None:
-        notes.append("no git repository: a slower step is not confirmed by an A/B run")
+        notes.append("no git repository: a slower step is not measured again before it fails")
     found = f"judged for {len(of_here) - weak} of {counted(len(baselines), 'baseline')}"
     return Observation(subject="times", found=found, note="; ".join(notes))
 

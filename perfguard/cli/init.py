@@ -186,7 +186,7 @@ def _summary(project: Project) -> str:
     models = [f"{project.shown(one.file)}:{one.line} {one.name}" for one in sources.models]
     found = f"models: {listed(models, 4)}" if models else "no model that is made without arguments"
     cut = f"; only the first {MOST_FILES} files were read" if sources.is_cut else ""
-    git = "" if project.top else "; no git repository, so no CI job is written and a slower step is not confirmed"
+    git = "" if project.top else "; no git repository, so no CI job is written and a slower step is not measured again"
     return f"{project.root}: {project.framework or 'no framework'}; {found}{unread}{cut}{git}"
 
 
