@@ -116,7 +116,9 @@ def step_text(now_us: float, change: float | None) -> str:
 
 
 def three_digits(value: float, *, most_decimals: int = _MOST_DECIMALS) -> str:
-    """Return a time or a size with three digits: `0.0412`, `25.2`, `1870`."""
+    """Return a time or a size with three digits: `0.0412`, `25.2`, `1870`; `1e+150` in a damaged report."""
+    if abs(value) >= _LARGEST:
+        return f"{value:.3g}"
     if not 0 < abs(value) < 999.5:
         return f"{value:.0f}"
     # 9.996 is rounded to a number with one more digit before the point.

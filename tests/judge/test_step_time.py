@@ -125,6 +125,7 @@ def test_any_number_can_be_written(value):
         (999.6, "1000"),
         (0, "0"),
         (-25.24, "-25.2"),
+        (1e150, "1e+150"),
     ],
 )
 def test_a_time_has_three_digits(value, text):

@@ -145,7 +145,7 @@ def table_rows(rows: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, rows))
 
 
-# -- numbers -----------------------------------------------------------------------------------------------
+# -- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def time_row(unit: TimeUnit, name: str, times_us: Sequence[float]) -> tuple[str, ...]:

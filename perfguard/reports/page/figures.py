@@ -371,7 +371,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
     ranks = sorted({rank for values in found.values() for rank in values})
     unit = METRICS[metric].unit if metric in METRICS else ""
     subjects = sorted(found, key=lambda name: -max(found[name].values()))[:_SUBJECTS]
-    every = [value for name in subjects for value in found[name].values()]
+    largest = max(abs(value) for name in subjects for value in found[name].values())
     middle = {name: statistics.median(found[name].values()) for name in subjects}
     heat = {name: [_from_middle(found[name].get(rank), middle[name]) for rank in ranks] for name in subjects}
     cells = [
@@ -382,7 +382,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
     worst = sorted(cells, key=lambda one: -abs(one[0]))[:20]
     rows = [("rank", "of", "value", "from the median")]
     rows += [
-        (str(rank), name or metric, quantity(found[name].get(rank), unit, beside=every), f"{percent:+.1f} %")
+        (str(rank), name or metric, quantity(found[name].get(rank), unit, beside=(largest,)), f"{percent:+.1f} %")
         for percent, rank, name in worst
     ]
     apart = [name for name in subjects if any(abs(one or 0.0) >= _LEAST_PERCENT for one in heat[name])]
@@ -398,7 +398,7 @@ def _heat_map(metric: str, found: dict[str, dict[int, float]]) -> Figure:
             (
                 name or metric,
                 tuple(
-                    (quantity(found[name].get(rank), unit, beside=every), _level(percent, reach))
+                    (quantity(found[name].get(rank), unit, beside=(largest,)), _level(percent, reach))
                     for rank, percent in zip(ranks, heat[name], strict=True)
                 ),
             )
