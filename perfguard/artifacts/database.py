@@ -13,6 +13,7 @@ import errno
 import itertools
 import os
 import shutil
+import signal
 import tempfile
 import threading
 import weakref
@@ -271,8 +272,27 @@ class Database:
         self.hand_over()
 
 
+@contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Hold Ctrl-C back until the end; only the main thread gets it."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _connected(place: str, spilled: str, *, memory: str, read_only: bool = False) -> duckdb.DuckDBPyConnection:
-    import duckdb
+    # Ctrl-C while duckdb 2.0.1 makes its enumerations, which takes Python code, ends the process with SIGABRT, or is forgotten.
+    with _ctrl_c_waits():
+        import duckdb
 
     # The file is read a few times only: compressing it takes longer than writing more bytes. duckdb 2.0 reads ahead, with eight
     # threads, in files that are never read here: Parquet and CSV.

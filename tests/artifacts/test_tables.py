@@ -47,6 +47,25 @@ def test_more_rows_than_wait_at_once_all_arrive(rows, monkeypatch):
         ]  # fmt: skip
 
 
+def test_ctrl_c_while_duckdb_is_loaded_waits_until_it_is():
+    """Without, nanobind, which is in the middle of an enumeration, aborts or forgets the signal."""
+    script = (
+        "import signal, sys\n"
+        "from perfguard.artifacts.database import database\n"
+        "def watch(frame, event, argument):\n"
+        "    name, caller = frame.f_code.co_filename, frame.f_back and frame.f_back.f_code.co_filename\n"
+        "    if event == 'call' and 'duckdb' in sys.modules and name.endswith('enum.py') and 'importlib' in caller:\n"
+        "        sys.setprofile(None)\n"
+        "        print('sent', flush=True)\n"
+        "        signal.raise_signal(signal.SIGINT)\n"
+        "sys.setprofile(watch)\n"
+        "database()\n"
+        "print('forgotten')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGINT, "sent\n"), done.stderr
+
+
 def test_ctrl_c_in_a_query_is_ctrl_c():
     """DuckDB makes a RuntimeError of it."""
     script = (
