@@ -55,6 +55,9 @@ _FILES = {
     "--perfguard-metrics": ("metrics:", "Write the numbers as OpenMetrics, for GitLab's metrics reports."),
 }
 
+#: How many tests had the fixture in a run without --perfguard.
+_UNJUDGED = pytest.StashKey[int]()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
@@ -142,4 +145,14 @@ def perfguard(request: pytest.FixtureRequest) -> Guard:
         return guard
     from perfguard.plugin.plain import PlainGuard
 
+    request.config.stash[_UNJUDGED] = request.config.stash.get(_UNJUDGED, 0) + 1
     return PlainGuard(request.node)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say that nothing was judged, if a test uses perfguard; pytest-xdist runs tests in other processes, and nothing is said."""
+    if terminalreporter.verbosity >= 0 and (tests := config.stash.get(_UNJUDGED, 0)):
+        from perfguard.errors import counted
+
+        ran = f"{counted(tests, 'test')} of perfguard ran without the gate"
+        terminalreporter.write_line(f"perfguard: {ran}, and nothing was judged; run: pytest --perfguard")

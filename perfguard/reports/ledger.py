@@ -27,8 +27,8 @@ _WHOLE = {
 _OF_THE_STEP = {
     Cause.COMMUNICATION: "communication not overlapped",
     Cause.IDLE: "idle gaps",
-    Cause.OVERLAP: "overlapping operators",
-    Cause.PROFILER: "what profiling adds to a step",
+    Cause.OVERLAP: "less: overlapping operators",
+    Cause.PROFILER: "less: what profiling adds to a step",
     Cause.RANK: "another rank was the slowest before",
 }
 _OF_NO_OPERATOR = {

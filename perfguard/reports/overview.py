@@ -349,6 +349,15 @@ def _calls(one: Comparison) -> str:
     return "gone" if one.is_gone else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
 
 
+#: Why an operator became slower by more than the step, by the largest part with the opposite sign.
+_WHY_MORE = {
+    Cause.PROFILER: ", because profiling adds to it",
+    Cause.OVERLAP: ", because operators overlap",
+    Cause.RANK: ", because another rank was the slowest before",
+    Cause.RESIDUAL: "",
+}
+
+
 def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) -> str:
     assert verdict.ledger is not None
     first, *others = found
@@ -358,9 +367,10 @@ def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) 
         return (
             f"The time is spread over {len(found)} operators, none of which stands out. The largest parts are {parts}."
         )
-    of_the_whole = ", more than the whole change, because other parts shrank"
-    if first.change_ns <= verdict.ledger.change_ns:
-        of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
+    of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
+    if first.change_ns > verdict.ledger.change_ns:
+        least = min(verdict.ledger.entries, key=lambda entry: entry.change_ns)
+        of_the_whole = ", more than the whole change" + _WHY_MORE.get(least.cause, ", because other parts shrank")
     calls = _calls_of(verdict, first.subject) if first.cause in (Cause.CALLS, Cause.SHAPES) else ""
     why = ("newly called" if is_newly_called(first) else _CAUSES[first.cause]) + (
         _shapes(verdict, first) if shapes else ""

@@ -163,6 +163,14 @@ def test_benchmark_skip_skips_guarded_tests_and_counts_them(recorded):
     assert "4 not run" in run.out
 
 
+def test_without_the_gate_a_line_says_that_nothing_was_judged(fresh):
+    fresh.write("test_plain.py", "def test_plain():\n    pass\n")
+    said = "perfguard: 4 tests of perfguard ran without the gate, and nothing was judged; run: pytest --perfguard"
+    assert said in fresh.run().out.splitlines()
+    for nothing_to_say in (("-q",), ("test_plain.py",)):
+        assert "perfguard:" not in fresh.run(*nothing_to_say).out
+
+
 @pytest.mark.exhaustive
 def test_without_an_option_that_asks_for_output_there_is_no_table_of_benchmarks(mixed):
     run = mixed.run("--perfguard", "-k", "test_sizes", "-W", "error", "--perfguard-report=sizes.json")

@@ -170,6 +170,24 @@ def test_a_cause_is_named_where_operators_outweigh_what_nobody_can_explain(entri
     assert overview(slower(*entries), NOBODY).where == expected
 
 
+@pytest.mark.parametrize(
+    "least, why",
+    [
+        (part(Cause.PER_CALL, -200_000, "aten::t"), ", because other parts shrank"),
+        (part(Cause.IDLE, -200_000), ", because other parts shrank"),
+        (part(Cause.PROFILER, -200_000), ", because profiling adds to it"),
+        (part(Cause.OVERLAP, -200_000), ", because operators overlap"),
+        (part(Cause.RANK, -200_000), ", because another rank was the slowest before"),
+        (part(Cause.RESIDUAL, -200_000), ""),
+    ],
+    ids=lambda value: value.cause.value if isinstance(value, Entry) else "",
+)
+def test_a_part_that_is_more_than_the_whole_says_why(least, why):
+    more, less = part(Cause.SHAPES, 1_210_000, "aten::mm"), part(Cause.PROFILER, -10_000)
+    shown = overview(slower(more, less, least), NOBODY).where
+    assert shown == f"The largest part is aten::mm (its shapes changed): +1.21 ms, more than the whole change{why}."
+
+
 UNKNOWN = "Which operator took the time is not known: what profiling adds changed by −1.00 ms, the step by +1.00 ms."
 
 

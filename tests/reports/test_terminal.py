@@ -347,14 +347,14 @@ def of_operator(cause: Cause, base: int, current: int, **facts: object) -> Entry
             "Multiply → Mul: renamed (same calls and shapes, between t and relu; 4 calls, 10 → 11 us)",
         ),
         (Entry(cause=Cause.IDLE, base_ns=0, current_ns=12_000), "idle gaps (0.0 → 12.0 us)"),
-        (Entry(cause=Cause.OVERLAP, base_ns=-5_000, current_ns=-7_000), "overlapping operators (5.0 → 7.0 us)"),
+        (Entry(cause=Cause.OVERLAP, base_ns=-5_000, current_ns=-7_000), "less: overlapping operators (5.0 → 7.0 us)"),
         (
             Entry(cause=Cause.COMMUNICATION, base_ns=5_000, current_ns=9_000),
             "communication not overlapped (5.0 → 9.0 us)",
         ),
         (
             Entry(cause=Cause.PROFILER, base_ns=-50_000, current_ns=-60_000),
-            "what profiling adds to a step (50.0 → 60.0 us)",
+            "less: what profiling adds to a step (50.0 → 60.0 us)",
         ),
         (Entry(cause=Cause.RANK, base_ns=10_000, current_ns=0), "another rank was the slowest before"),
     ],
