@@ -150,7 +150,7 @@ def perfguard(request: pytest.FixtureRequest) -> Guard:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say that nothing was judged, if a test uses perfguard; pytest-xdist runs tests in other processes, and nothing is said."""
+    """Say that nothing was judged, if a test uses perfguard; with pytest-xdist the tests are in other processes."""
     if terminalreporter.verbosity >= 0 and (tests := config.stash.get(_UNJUDGED, 0)):
         from perfguard.errors import counted
 
