@@ -116,12 +116,12 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
         ("raise SystemError('no such thing')", "pass", "of the base ended with status 1 and timed nothing: SystemError: no"),
         ("", "if turn == 3 and name == 'base': os.abort()", "of the base was ended by SIGABRT"),
         ("tell({'ended': 'the loader ended after 7 timed steps; give it more.'})", "pass", "of the base ended early: the lo"),
-        ("", "if turn == 2 and name == 'current': time.sleep(600)", "of the current side was ended after 1 seconds"),
+        ("", "if turn == 2 and name == 'current': time.sleep(600)", "of the current side was ended after 3 seconds"),
     ],
 )  # fmt: skip
 @pytest.mark.variants(2)
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
-    monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 1.0 if "sleep" in each else 60.0)
+    monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 3.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))
     found = time_pairs(*sides, place, processes=5, together=False, show=quiet)
     assert found.timings == ()
