@@ -32,8 +32,8 @@ addopts = "-p no:randomly"
 #: second.
 MODEL = """
 import logging
-# The suite itself makes a machine busy; what follows from that has tests of its own.
-thresholds.BUSY_SHARE = 1.0
+# The suite makes a machine busy, and a machine changes its speed; what follows from that has tests of its own.
+thresholds.BUSY_SHARE, thresholds.CALIBRATION_MOVED = 1.0, 10.0
 thresholds.WINDOW_S, thresholds.WARMUP_S = 0.1, 0.05
 thresholds.MOST_RUNS = int(os.environ.get("MOST_RUNS", thresholds.MOST_RUNS))
 kept = []
@@ -133,7 +133,7 @@ def test_what_is_unchanged_is_judged_by_as_many_processes_as_it_takes(gated):
     samples = costs(gated, "same.json")
     # One is enough on a quiet machine; where all five were slow, the verdict says so of each.
     assert 1 <= len(samples) <= 5
-    assert (run.status == 0) or "B107" in run.text or "in all of 5 fresh processes" in run.text
+    assert (run.status == 0) or "in all of 5 fresh processes" in run.text
 
 
 @pytest.fixture(scope="module")

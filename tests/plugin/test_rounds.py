@@ -36,6 +36,7 @@ from perfguard import thresholds
 
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
 thresholds.WINDOW_S, thresholds.WARMUP_S, thresholds.BUSY_SHARE = 0.02, 0.02, 1.0
+thresholds.CALIBRATION_MOVED = 10.0
 thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR, thresholds.MOST_RUNS = 10.0, 0.0, 3
 
 def pytest_configure(config):
