@@ -274,7 +274,7 @@ class Database:
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """Hold Ctrl-C back until the end; only the main thread gets it."""
+    """Hold Ctrl-C back until the end, then let it through; only the main thread gets it."""
     before = signal.getsignal(signal.SIGINT)
     if not callable(before) or threading.current_thread() is not threading.main_thread():
         yield

@@ -154,5 +154,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if terminalreporter.verbosity >= 0 and (tests := config.stash.get(_UNJUDGED, 0)):
         from perfguard.errors import counted
 
-        ran = f"{counted(tests, 'test')} of perfguard ran without the gate"
+        ran = f"{counted(tests, 'test')} ran without the gate"
         terminalreporter.write_line(f"perfguard: {ran}, and nothing was judged; run: pytest --perfguard")
