@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -53,6 +54,10 @@ RECORDED = CHECKOUT / "tests" / "data" / "recorded"
 SECONDS_UNTIL_A_HANG = 120
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--third", type=int, choices=(0, 1, 2), help="Of the exhaustive tests run those of one third.")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # xdist would begin with the modules that have the most tests: here those that take the least time.
     if hasattr(config.option, "loadscopereorder"):
@@ -64,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark variants as exhaustive where a test says how many are enough by default, and begin with what is slow."""
     variants = defaultdict(list)
     for item in items:
@@ -77,9 +82,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for number, item in enumerate(those):
             if number not in kept:
                 item.add_marker("exhaustive")
+    if (third := config.getoption("third")) is not None:
+        left = [item for item in items if item.get_closest_marker("exhaustive") and third_of(item) != third]
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
     # What runs frameworks and processes comes first, the largest of it before all, so that no worker has it left at the end.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path.parent != TESTS / "plugin", item.path not in slow))
+
+
+def third_of(item: pytest.Item) -> int:
+    """Return the third (0 to 2) of a test: all variants of a test are in one, so that what they share is made once."""
+    function = item.nodeid.partition("[")[0]
+    return zlib.crc32(function.encode()) % 3
 
 
 def pytest_collection_finish() -> None:
