@@ -5,7 +5,8 @@ A file of checks has queries with headers (`perfguard.dialects.headers`) that be
 * `check` (its name; two queries may have one), `code`, `severity` (error where it is not there), `message` with `{columns}`;
 * `where`: a condition, such as `level1`, that must not be off; `when`: conditions that must be known to be on;
 * `in`: the slot, or the table of a database, that `row` refers to (default: the trace); its file must have been read;
-* `at`: the place in the document of a finding without a row.
+* `at`: the place in the document of a finding without a row;
+* `invariant`: what the rule is an instance of, a row of the grid (`perfguard.contract.grid`), where its code does not say it.
 
 A query returns `cycle`, optionally `row` (and `path` for a part of a document, or of a document in a cell), and the columns
 that its message names. Optional columns: `severity`, and `place`, which overrides `in` for one row.
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Cycle
 
-_KEYS = frozenset((*KEYS, "check", "code", "severity", "message", "where", "when", "in", "at"))
+_KEYS = frozenset((*KEYS, "check", "code", "severity", "message", "where", "when", "in", "at", "invariant"))
 _REQUIRED = ("check", "code", "message", "needs")
 
 
@@ -50,6 +51,8 @@ class Check(HeadedQuery):
     when: frozenset[str] = frozenset()
     slot: str = ""
     at: str = ""
+    #: A row of the grid; empty where the code says which.
+    invariant: str = ""
 
     def is_for(self, cycle: Cycle) -> bool:
         """Whether the check applies to a cycle."""
@@ -120,6 +123,7 @@ def _check(entry: Entry, *, own: bool) -> Check:
         when=words(header.get("when", "")),
         slot=header.get("in", ""),
         at=header.get("at", ""),
+        invariant=header.get("invariant", ""),
         **entry.common,
     )
 
