@@ -14,6 +14,7 @@ from perfguard import plugin
 from perfguard.capture import checkout
 from perfguard.cli import cli
 from perfguard.contract.checks import checks_of
+from perfguard.contract.grid import grid
 from perfguard.dialects.queries import folders
 from perfguard.documents import schema
 from perfguard.findings import Code, Severity, advice
@@ -49,6 +50,7 @@ def test_a_reader_finds_everything_by_its_name(made):
         "marker-and-fixture.md": ["### `perfguard(...)`", *(f"| `{name}` |" for name in marker_schema()["properties"])],
         "metrics.md": [f"| `{name}`" for name in METRICS],
         "findings.md": [f"({code.name.lower()})=\n### {code.name}: {code.value}\n\n* Severity: " for code in Code],
+        "grid.md": [f"({row.name.replace('_', '-')})=" for row in grid().rows],
         "layouts.md": [f"\n## {name}\n" for name in BY_ID],
         "tables.md": ["\n### steps\n", "\n### cpu_op_type_info\n", "| `start_ns` | bigint | ns |"],
         "reports.md": [f"(format-{name})=" for name in OWN_DOCUMENTS],

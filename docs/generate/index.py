@@ -11,6 +11,7 @@ _ANSWERS = {
     "marker-and-fixture.md": "What a test can set, and what it can call.",
     "metrics.md": "Everything that is measured: class, unit, direction, default tolerance.",
     "findings.md": "Every code: severity, cause, fix, and the checks that raise it.",
+    "grid.md": "Which invariant is checked for which kind of output, which cannot hold there, and which is missing.",
     "layouts.md": "Every file of a profiler that perfguard knows: when it must be there, and its columns.",
     "tables.md": "The tables that `perfguard sql` and checks in SQL query.",
     "reports.md": "The formats that perfguard writes, key by key.",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from perfguard.cli import options
 from perfguard.cli.output import echo_json, echo_plain
 from perfguard.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from perfguard.contract.grid import Cell
 
 
 @click.group(name="schema", cls=options.CommandGroup)
@@ -86,11 +90,17 @@ def show(name: str, as_json: bool) -> None:
 
 @click.command(name="codes")
 @click.argument("names", nargs=-1, metavar="[CODE ...]")
-def codes(names: tuple[str, ...]) -> None:
+@options.flag("--grid", "as_grid", help="Show which invariant is checked for which kind of output, and which is not.")
+def codes(names: tuple[str, ...], as_grid: bool) -> None:
     """List the finding codes: headline, severity, cause and fix.
 
     With CODE (or its beginning, such as C1), list only those. Codes of the project's own checks come last.
     """
+    if as_grid:
+        if names:
+            raise UsageError("--grid shows all invariants, so it takes no code; leave one of the two out.")
+        _echo_grid()
+        return
     from perfguard.findings import Code, advice
     from perfguard.settings import project_checks
 
@@ -109,3 +119,30 @@ def codes(names: tuple[str, ...]) -> None:
             echo_plain(f"     fix:   {found.fix}")
             if code in own:
                 echo_plain(f"     check: {own[code]}")
+
+
+def _echo_grid() -> None:
+    from tabulate import tabulate
+
+    from perfguard.contract.grid import grid
+
+    shown = grid()
+    rows = [
+        (row.name.replace("_", " "), *(_in_grid(row.cells[one.name]) for one in shown.outputs)) for row in shown.rows
+    ]
+    headers = ("what must hold", *(one.title.replace(" ", "\n") for one in shown.outputs))
+    echo_plain(
+        tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", *["right"] * len(shown.outputs)))
+    )
+    click.echo("")
+    echo_plain(
+        "A number counts the rules that check it; - cannot hold there (why: below); missing: no rule and no reason yet."
+    )
+    for row in shown.rows:
+        for one in shown.outputs:
+            if reason := row.cells[one.name].cannot:
+                echo_plain(f"- {row.name.replace('_', ' ')}, {one.title}: {reason}")
+
+
+def _in_grid(cell: Cell) -> str:
+    return str(len(cell.checks)) if cell.checks else "-" if cell.cannot else "missing"
