@@ -167,6 +167,13 @@ class Finding:
     more: int = 0
     #: The line of the file, shortened; empty if the place names no line.
     excerpt: str = ""
+    #: What is wrong, by the check that found it; empty where the headline of the code says it.
+    of_check: str = ""
+
+    @property
+    def headline(self) -> str:
+        """What is wrong, in a few words: many checks share a code."""
+        return self.of_check or self.code.value
 
     @property
     def invalidates(self) -> bool:

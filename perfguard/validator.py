@@ -36,9 +36,11 @@ class Validator:
         return self._is_proven(value) or self._slow.is_valid(value)
 
     def errors(self, value: Any) -> Iterator[ValidationError]:
-        """Yield jsonschema's errors for a value."""
+        """Yield jsonschema's errors for a value, with values in their messages as JSON has them."""
         if not self._is_proven(value):
-            yield from self._slow.iter_errors(value)
+            for error in self._slow.iter_errors(value):
+                error.message = in_json(error)
+                yield error
 
     def _is_proven(self, value: Any) -> bool:
         fast, has_patterns = self._fast
@@ -85,6 +87,17 @@ def _patterns(schema: object) -> Iterator[str]:
             yield from parts
         for part in schema.values():
             yield from _patterns(part)
+
+
+def in_json(error: ValidationError) -> str:
+    """Return the message of an error, with JSON where Python would write `False`, `None` or `{'a': True}`."""
+    message = str(error.message)
+    if error.schema is False:
+        message = message.replace("False schema does not allow", "nothing is allowed here, found", 1)
+    for value in (error.instance, error.validator_value):
+        if not isinstance(value, str) and re.search(r"\b(?:False|True|None)\b", repr(value)):
+            message = message.replace(repr(value), json.dumps(value, ensure_ascii=False), 1)
+    return message
 
 
 def _is_odd(value: object, has_patterns: bool) -> bool:

@@ -61,6 +61,8 @@ NUMBERS: dict[str, str] = {
     "summary_steps": "number of training steps (in data sink mode: epochs) in the summary",
 }
 
+#: What `--expect` counts in every layout; `NUMBERS` are of some.
+_COUNTS = ("ranks", "cycles", "steps")
 #: More words of `--expect`, each for one condition or several.
 _WORDS: dict[str, tuple[tuple[str, bool], ...]] = {
     "pynative": (("graph", False),),
@@ -86,44 +88,52 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the caller expects of a directory: conditions, the numbers of ranks and steps, other numbers by name."""
+    """What the caller expects of a directory: conditions; how many ranks, cycles of a rank, steps of a cycle; other numbers."""
 
     conditions: Mapping[str, bool] = field(default_factory=dict)
     ranks: int | None = None
     steps: int | None = None
+    cycles: int | None = None
     #: See `NUMBERS`.
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def expectation(texts: Iterable[str]) -> Expectation:
-    """Parse `graph,memory,no-shapes`, `ranks=8`, `steps=3`. Raises `UsageError` with the nearest known word."""
+    """Parse `graph,memory,no-shapes`, `ranks=8`, `cycles=2`, `steps=3`.
+
+    Raises `UsageError` for an unknown word, with the nearest one, and for two that exclude each other.
+    """
     conditions: dict[str, bool] = {}
     numbers: dict[str, int] = {}
+    stated_by: dict[str, str] = {}
     words = [word for whole in texts for part in whole.split(",") if (word := part.strip())]
-    if both := next((word for word in words if f"no-{word}" in words), None):
-        raise UsageError(f"--expect {both},no-{both}: it is on or off, not both.")
     for text in words:
         name, equals, value = text.partition("=")
         if re.search(r"\s", name):
             raise UsageError(f"--expect {text!r}: a comma separates two words, as in graph,ranks=8.")
         if equals:
             digits = 15 if name == "max_file_size" else 9
-            if name not in ("ranks", "steps", *NUMBERS) or not re.fullmatch(rf"[1-9][0-9]{{0,{digits - 1}}}", value):
-                raise UsageError(f"--expect {text!r}: numbers are expected as ranks=8 and steps=3.")
-            numbers[name] = int(value)
+            if name not in (*_COUNTS, *NUMBERS) or not re.fullmatch(rf"[1-9][0-9]{{0,{digits - 1}}}", value):
+                known = ", ".join(f"{one}=N" for one in (*_COUNTS, *NUMBERS))
+                raise UsageError(f"--expect {text!r}: numbers are {known}, where N is at least 1.")
+            if numbers.setdefault(name, int(value)) != int(value):
+                raise UsageError(
+                    f"--expect {name}={numbers[name]},{text}: it is one number, not two; leave one of them out."
+                )
             continue
         positive = text.removeprefix("no-")
-        if text in _WORDS:
-            conditions |= dict(_WORDS[text])
-        elif positive in CONDITIONS:
-            conditions[positive] = not text.startswith("no-")
-        else:
+        if text not in _WORDS and positive not in CONDITIONS:
             raise UsageError(
                 f"--expect {text!r} is not known; {nearest(positive.lower(), list(dict.fromkeys([*CONDITIONS, *_WORDS])))}"
             )
-    return Expectation(
-        conditions=conditions, ranks=numbers.pop("ranks", None), steps=numbers.pop("steps", None), numbers=numbers
-    )
+        for condition, is_on in _WORDS.get(text, ((positive, not text.startswith("no-")),)):
+            if conditions.setdefault(condition, is_on) != is_on:
+                raise UsageError(
+                    f"--expect {stated_by[condition]},{text}: they exclude each other; leave one of them out."
+                )
+            stated_by.setdefault(condition, text)
+    counts = {name: numbers.pop(name, None) for name in _COUNTS}
+    return Expectation(conditions=conditions, numbers=numbers, **counts)
 
 
 def known_conditions(

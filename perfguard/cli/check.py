@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "--expect",
     multiple=True,
     metavar="WORDS",
-    help="Expected options and numbers: graph,memory,no-shapes,level1,ranks=8,steps=3.",
+    help="Expected options and numbers: graph,memory,no-shapes,level1,ranks=8,cycles=2,steps=3.",
 )
 @click.option(
     "--layout",

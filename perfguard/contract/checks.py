@@ -6,6 +6,7 @@ A file of checks has queries with headers (`perfguard.dialects.headers`) that be
 * `where`: a condition, such as `level1`, that must not be off; `when`: conditions that must be known to be on;
 * `in`: the slot, or the table of a database, that `row` refers to (default: the trace); its file must have been read;
 * `at`: the place in the document of a finding without a row;
+* `headline`: what is wrong, in a few words, where that of the code is not true of it;
 * `invariant`: what the rule is an instance of, a row of the grid (`perfguard.contract.grid`), where its code does not say it.
 
 A query returns `cycle`, optionally `row` (and `path` for a part of a document, or of a document in a cell), and the columns
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Cycle
 
-_KEYS = frozenset((*KEYS, "check", "code", "severity", "message", "where", "when", "in", "at", "invariant"))
+_KEYS = frozenset((*KEYS, "check", "code", "severity", "message", "where", "when", "in", "at", "headline", "invariant"))
 _REQUIRED = ("check", "code", "message", "needs")
 
 
@@ -51,6 +52,8 @@ class Check(HeadedQuery):
     when: frozenset[str] = frozenset()
     slot: str = ""
     at: str = ""
+    #: Empty where that of the code is true of it.
+    headline: str = ""
     #: A row of the grid; empty where the code says which.
     invariant: str = ""
 
@@ -123,6 +126,7 @@ def _check(entry: Entry, *, own: bool) -> Check:
         when=words(header.get("when", "")),
         slot=header.get("in", ""),
         at=header.get("at", ""),
+        headline=header.get("headline", ""),
         invariant=header.get("invariant", ""),
         **entry.common,
     )
@@ -178,7 +182,7 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
         count = several[0]["in_all"]
         whole = _place(cycle, where, replace(check, at=""), {**several[0], "row": None, "path": None})
         for finding in disagreements(check.code, pairs, count, whole, severity=severity):
-            yield number, replace(finding, check=check.name)
+            yield number, replace(finding, check=check.name, of_check=check.headline)
 
 
 def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str, Any]) -> str:

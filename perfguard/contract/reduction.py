@@ -7,7 +7,7 @@ number of ranks. Both return results in the order of the survey. `distributed` i
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -255,6 +255,7 @@ class _Inspection:
                 cycles.append(one.cycle)
         findings += check_recording(recording, tuple(extracts))
         findings += _missing_ranks(extracts, expected)
+        findings += _other_cycles(extracts, expected)
         findings += _unmet_numbers(extracts, expected)
         findings += _other_steps(recording, expected, notes)
         return Contract(
@@ -366,6 +367,18 @@ def _missing_ranks(extracts: list[Extract], expected: Expectation) -> Iterator[F
         named = listed(extra)
         message = f"ranks={expected.ranks} is expected, but there is output of rank {named} as well"
         yield Finding(code=Code.A106, message=message, place=f"rank {named}", rank=extra[0])
+
+
+def _other_cycles(extracts: list[Extract], expected: Expectation) -> Iterator[Finding]:
+    """Yield a finding for each rank that does not have the expected number of cycles."""
+    if expected.cycles is None:
+        return
+    counts = Counter({extract.rank: 0 for extract in extracts})
+    counts.update(extract.rank for extract in extracts if extract.is_window)
+    for rank, count in sorted(counts.items()):
+        if count != expected.cycles:
+            message = f"cycles={expected.cycles} is expected, but rank {rank} has {count}"
+            yield Finding(code=Code.A110, place=f"rank {rank}", rank=rank, message=message)
 
 
 def _other_steps(recording: Recording, expected: Expectation, notes: list[str]) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Keys that every header can have.
 KEYS = ("needs", "layouts", "files", "each", "about", "tolerance", "source")
 #: Keys that queries of one rule share.
-SHARED = ("code", "needs", "in", "layouts", "files", "source", "invariant")
+SHARED = ("code", "needs", "in", "layouts", "files", "source", "headline", "invariant")
 #: A slot, and the name that a database has for one of its tables.
 Place = tuple[str, str]
 

@@ -119,14 +119,15 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
 
 
 def _finding_document(one: Finding) -> dict[str, Any]:
-    plain = {field.name: getattr(one, field.name) for field in fields(one) if field.name != "weight"}
-    return plain | {"code": one.code.name, "headline": one.code.value, "severity": one.severity.value}
+    plain = {field.name: getattr(one, field.name) for field in fields(one) if field.name not in ("weight", "of_check")}
+    return plain | {"code": one.code.name, "headline": one.headline, "severity": one.severity.value}
 
 
 def _finding(plain: dict[str, Any]) -> Finding:
     values = {key: value for key, value in plain.items() if key != "headline"}
     code = code_named(plain["code"], plain["headline"])
-    return Finding(**values | {"code": code, "severity": Severity(plain["severity"])})
+    of_check = "" if code.value == plain["headline"] else plain["headline"]
+    return Finding(**values | {"code": code, "severity": Severity(plain["severity"]), "of_check": of_check})
 
 
 def _comparison_document(one: Comparison) -> dict[str, Any]:

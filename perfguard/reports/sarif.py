@@ -68,7 +68,7 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         "ruleId": finding.code.name,
         "ruleIndex": rule,
         "level": finding.severity.value,
-        "message": {"text": f"{finding.code.value}: {finding.message}".encode("utf-8", "replace").decode()},
+        "message": {"text": f"{finding.headline}: {finding.message}".encode("utf-8", "replace").decode()},
         "locations": [location] if location else [],
     }
     found = {"rank": finding.rank, "check": finding.check or None}

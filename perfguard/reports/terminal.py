@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from perfguard.errors import counted
-from perfguard.findings import OWN_FAMILY, Code, Finding, OwnCode, Severity, split_place
+from perfguard.findings import OWN_FAMILY, Code, Finding, Severity, split_place
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.quantities import show
 from perfguard.judge.refresh import Refresh
@@ -151,14 +151,39 @@ def checked(
             *(f"  {note}" for note in notes),
         ]
     if metrics and verdict.measurements:
-        lines.append(measurement_rows(verdict.measurements, screen))
+        shown, rest = (verdict.measurements, {}) if screen.is_verbose else _largest(verdict.measurements)
+        lines.append(measurement_rows(shown, screen))
+        if rest:
+            lines.append(
+                f"not shown: {', '.join(f'{count} of {metric}' for metric, count in rest.items())} (-v shows all)"
+            )
     return lines
+
+
+#: Of a metric with many subjects the largest are shown, so that a screen holds them.
+_SUBJECTS_SHOWN = 3
+
+
+def _largest(measurements: Iterable[Measurement]) -> tuple[list[Measurement], dict[str, int]]:
+    """Return the measurements with the largest values of each metric, and how many others each metric has."""
+    by_metric: dict[str, list[Measurement]] = {}
+    for one in measurements:
+        by_metric.setdefault(one.metric, []).append(one)
+    shown: list[Measurement] = []
+    for several in by_metric.values():
+        shown += sorted(several, key=_size, reverse=True)[:_SUBJECTS_SHOWN]
+    rest = {metric: len(several) - _SUBJECTS_SHOWN for metric, several in by_metric.items()}
+    return shown, {metric: count for metric, count in rest.items() if count > 0}
+
+
+def _size(one: Measurement) -> float:
+    return one.value if isinstance(one.value, int | float) else len(one.value)
 
 
 def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:
     """Return findings below their file, files in the order of their worst finding.
 
-    The headline of a code comes once, above its messages. At most `most` of a code and file are shown (None: all), the others
+    A headline comes once, above its messages. At most `most` of a code and file are shown (None: all), the others
     are counted. With several ranks each file has its rank.
     """
     groups: dict[tuple[int | None, str], list[Finding]] = {}
@@ -175,13 +200,13 @@ def grouped_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_C
 
 
 def _lines_in_file(findings: Iterable[Finding], most: int | None) -> list[str]:
-    """Return the findings of one file by code and severity: a single one in one line, several below their headline."""
-    alike: dict[tuple[Code | OwnCode, Severity], list[Finding]] = {}
+    """Return the findings of one file by headline and severity: a single one in one line, several below their headline."""
+    alike: dict[tuple[str, str, Severity], list[Finding]] = {}
     for finding in findings:
-        alike.setdefault((finding.code, finding.severity), []).append(finding)
+        alike.setdefault((finding.code.name, finding.headline, finding.severity), []).append(finding)
     lines = []
-    for (code, severity), group in alike.items():
-        head = f"{code.name} {'' if severity is Severity.ERROR else f'({severity.value}) '}{code.value}:"
+    for (code, headline, severity), group in alike.items():
+        head = f"{code} {'' if severity is Severity.ERROR else f'({severity.value}) '}{headline}:"
         shown = [_message_in_file(finding) for finding in group if not finding.more][:most]
         rest = sum(finding.more or 1 for finding in group) - len(shown)
         if len(shown) == 1 and not rest:
@@ -230,7 +255,7 @@ def finding_line(finding: Finding) -> str:
         # The message begins with the metric, which is the place.
         return printable(f"{finding.code.name} {severity}{finding.message}")
     place = f" {finding.place}" if finding.place else ""
-    return printable(f"{finding.code.name} {severity}{finding.code.value}:{place} {finding.message}")
+    return printable(f"{finding.code.name} {severity}{finding.headline}:{place} {finding.message}")
 
 
 def coverage_line(coverage: Coverage, *, is_time_off: bool = False) -> str:

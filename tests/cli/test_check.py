@@ -194,12 +194,19 @@ def test_explain_of_an_empty_directory_says_that_no_layout_was_recognised(tmp_pa
 
 
 def test_metrics_are_listed_with_value_and_unit():
-    lines = run("check", TORCH, "--metrics").stdout.splitlines()
+    lines = run("check", TORCH, "--metrics", "-v").stdout.splitlines()
     rows = {line.split()[0]: line.split()[1:] for line in lines[1:]}
     assert rows["metric"] == ["value", "median", "unit"]
     assert rows["steps"] == ["3", "steps"]
     assert rows["operator_calls[aten::addmm]"] == ["2", "calls/step"]
     assert rows["step_time"][2] == "us"
+
+
+def test_a_screen_holds_the_largest_of_each_metric():
+    lines = run("check", TORCH, "--metrics").stdout.splitlines()
+    assert len(lines) < 40
+    assert sum(line.startswith("operator_calls[") for line in lines) == 3
+    assert lines[-1].startswith("not shown: 42 of operator_calls, ")
 
 
 def test_metrics_of_an_invalid_recording_are_not_shown(tmp_path):
@@ -335,8 +342,8 @@ def test_a_file_is_required_where_you_say_that_it_was_asked_for(tmp_path):
     [
         ("memroy", "--expect 'memroy' is not known; did you mean 'memory'?"),
         ("no-memroy", "did you mean 'memory'?"),
-        ("rank=8", "numbers are expected as ranks=8 and steps=3."),
-        ("ranks=none", "numbers are expected as ranks=8 and steps=3."),
+        ("rank=8", "numbers are ranks=N, cycles=N, steps=N, "),
+        ("ranks=none", "numbers are ranks=N, cycles=N, steps=N, "),
         ("\x1b[31m", "known are graph, "),
     ],
 )

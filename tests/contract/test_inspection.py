@@ -295,6 +295,19 @@ def test_every_rank_that_is_expected_must_be_there(copy_recording, expected, cod
     assert place is None or contract.findings[0].place == place
 
 
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("cycles=2", []),
+        ("cycles=1", [("A110", "rank 0", "cycles=1 is expected, but rank 0 has 2")]),
+        ("cycles=3", [("A110", "rank 0", "cycles=3 is expected, but rank 0 has 2")]),
+    ],
+)
+def test_every_rank_has_the_expected_number_of_cycles(copy_recording, expected, found):
+    contract = inspect(read_recording(copy_recording("torch-repeat2")), expectation([expected]))
+    assert [(one.code.name, one.place, one.message) for one in contract.findings] == found
+
+
 def test_a_rank_beyond_those_expected_should_not_be_there(copy_recording):
     directory = copy_recording("torch-mlp")
     distributed = '"distributedInfo": {"rank": 3, "world_size": 4, "backend": "gloo"}, "schemaVersion"'

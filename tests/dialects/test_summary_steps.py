@@ -304,7 +304,7 @@ def test_a_number_of_summaries_without_one_is_an_error():
     "word", ["collect_freq=0", "collect_freq=-1", "collect_freq=1.5", "collect_frequency=2", "max_file_size=4GB"]
 )
 def test_a_number_that_is_none_is_refused(word):
-    with pytest.raises(UsageError, match="numbers are expected as"):
+    with pytest.raises(UsageError, match="numbers are ranks=N"):
         expectation([word])
 
 

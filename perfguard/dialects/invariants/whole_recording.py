@@ -99,19 +99,19 @@ def every_step_was_timed(recording: Recording, extracts: tuple[Extract, ...]) ->
 
 
 def every_rank_of_the_world_is_there(recording: Recording, extracts: tuple[Extract, ...]) -> Iterator[Finding]:
-    """The directory has as many ranks as a trace states; otherwise some were not copied. A warning.
+    """The directory has as many ranks as a trace states; otherwise some were not copied: a warning.
 
-    Many projects profile one rank only, on purpose. Source: torch: distributedInfo.world_size.
+    Many projects profile rank 0 alone, on purpose: that is a note. Source: torch: distributedInfo.world_size.
     """
     worlds = [extract.world_size for extract in extracts if extract.world_size is not None]
     ranks = sorted({extract.rank for extract in extracts})
     if worlds and len(ranks) < max(worlds) and recording.rank is None:
         yield Finding(
             code=Code.A107,
-            severity=Severity.WARNING,
+            severity=Severity.NOTE if ranks == [0] else Severity.WARNING,
             place="ranks",
-            message=f"the trace says {max(worlds)} ranks; only rank {', '.join(map(str, ranks))} is here "
-            f"(if that is intended: `--expect ranks={len(ranks)}`)",
+            message=f"the trace says {max(worlds)} ranks; only rank {listed(ranks)} is here "
+            f"(to require them all: `--expect ranks={max(worlds)}`)",
         )
 
 
