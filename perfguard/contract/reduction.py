@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.conditions import Expectation
+from perfguard.artifacts.foreign import described
 from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
@@ -235,7 +236,7 @@ class _Inspection:
                 Finding(
                     code=Code.A101,
                     place=str(directory) if self.tree is None else self.tree.shown,
-                    message=f"nothing here looks like the output of a known profiler ({known}){_hint(directory)}",
+                    message=f"nothing here looks like the output of a known profiler ({known}){_described(directory)}",
                 )
             )
         findings += _empty_parents(found, recording.directory)
@@ -321,23 +322,17 @@ class _Inspection:
         return Requested(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
 
 
-#: The number of entries of an unknown directory that are searched for a hint.
-_HINT_ENTRIES = 200
+#: The number of files of an unknown directory that are looked at.
+_LOOKED_AT = 1000
 
 
-def _hint(directory: Path) -> str:
-    """Return a hint about a directory of no known layout, and what could be read instead."""
+def _described(directory: Path) -> str:
+    """Return what a directory of no known layout holds, and what makes it readable."""
     if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", directory.name):
         return "; this is a part of a recording: name the directory above it"
-    for one in islice(directory.glob("*"), _HINT_ENTRIES):
-        if re.fullmatch(r"PROF_\d+_\d+_\w+", one.name):
-            return (
-                f"; {one.name} is raw data of CANN: name the *_ascend_ms or *_ascend_pt directory around it, "
-                "and if that has no ASCEND_PROFILER_OUTPUT, run: perfguard analyse DIR"
-            )
-        if one.suffix == ".json" and one.is_file() and '"rocprofiler-sdk-tool"' in head(one):
-            return f"; {one.name} is written by rocprofv3; perfguard reads ROCm traces of torch.profiler (export_chrome_trace)"
-    return ""
+    paths = (one.relative_to(directory).as_posix() for one in islice(directory.rglob("*"), _LOOKED_AT) if one.is_file())
+    found = described(sorted(paths), lambda path: head(directory / path))
+    return f"; {found}" if found else ""
 
 
 def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
