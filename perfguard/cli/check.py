@@ -101,6 +101,7 @@ def command(
     from perfguard.judge.tolerance import Policy
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json, verdict_document
+    from perfguard.reports.github import is_a_job, job_annotations
     from perfguard.reports.terminal import checked
     from perfguard.settings import codes, project_checks
 
@@ -132,7 +133,7 @@ def command(
         for place in places:
             verdict = examined(place, policy, visit=visit(place), progress=bar, **how)
             outcomes.append(verdict.outcome)
-            if as_json or files:
+            if as_json or files or is_a_job():
                 verdicts.append(verdict)
             if not as_json:
                 bar.clear()
@@ -141,6 +142,9 @@ def command(
                 echo("\n".join(lines))
     for file in files:
         file.write(RunReport(verdicts=tuple(verdicts)))
+    if not as_json:
+        for line in job_annotations(RunReport(verdicts=tuple(verdicts)), root=Path.cwd()):
+            click.echo(line)
     if as_json:
         one = dumps(verdict_document(verdicts[0]))
         echo_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)

@@ -11,7 +11,7 @@ import pytest
 
 from perfguard.errors import StoreError
 from perfguard.reports import RunReport
-from perfguard.reports.github import workflow_commands
+from perfguard.reports.github import is_a_job, job_annotations
 from perfguard.reports.markdown import report_markdown
 from perfguard.reports.terminal import summary
 from perfguard.screen import printable, screen_of
@@ -43,15 +43,13 @@ def write_summary(
         reporter.write_line(screen.carried(printable(f"perfguard: {problem}")), red=True)
     for path in written:
         reporter.write_line(screen.carried(printable(f"report: {path}")))
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
-        for line in workflow_commands(report, root=reporter.config.rootpath, workspace=workspace):
-            reporter.write_line(line)
+    for line in job_annotations(report, root=reporter.config.rootpath):
+        reporter.write_line(line)
 
 
 def github_summary() -> str | None:
     """Return the file of the job's page, in a job of GitHub Actions."""
-    return os.environ.get("GITHUB_STEP_SUMMARY") if os.environ.get("GITHUB_ACTIONS") == "true" else None
+    return os.environ.get("GITHUB_STEP_SUMMARY") if is_a_job() else None
 
 
 def append_github_summary(path: str, report: RunReport) -> None:

@@ -1,4 +1,4 @@
-"""GitHub Actions: annotations on the tests that are not green.
+"""GitHub Actions: annotations on the tests, or the checked directories, that are not green.
 
 Source: GitHub Docs, "Workflow commands for GitHub Actions" (error, warning); actions/toolkit, core/src/command.ts (escaping).
 A step shows at most ten errors and ten warnings, so there is one annotation a test, and the tenth counts the others.
@@ -7,18 +7,34 @@ A step shows at most ten errors and ten warnings, so there is one annotation a t
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
+from perfguard.findings import Severity
 from perfguard.judge.shown_time import without_details
-from perfguard.judge.verdict import Verdict
+from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import RunReport, by_outcome
+from perfguard.reports.overview import where_text
 from perfguard.reports.terminal import finding_line, finding_lines
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 
 MOST = 10
 #: Most findings in an annotation, which has room for a few lines.
-_FINDINGS = 8
+_FINDINGS = 6
+
+
+def is_a_job() -> bool:
+    """Whether this process runs in a job of GitHub Actions."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def job_annotations(report: RunReport, *, root: Path) -> list[str]:
+    """Return the workflow commands for a report; none outside of a job of GitHub Actions."""
+    if not is_a_job():
+        return []
+    workspace = Path(found) if (found := os.environ.get("GITHUB_WORKSPACE")) else None
+    return workflow_commands(report, root=root, workspace=workspace)
 
 
 def workflow_commands(report: RunReport, *, root: Path, workspace: Path | None = None) -> list[str]:
@@ -51,8 +67,23 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
     place["title"] = f"perfguard {outcomes}: {printable(_in_common(verdicts))}"
     lines, rest = _lines(verdicts)
     more = [f"and {rest} more"] if rest > 0 else []
+    more += _guidance(first)
     properties = ",".join(f"{name}={_property(value)}" for name, value in place.items())
     return f"::error {properties}::{_data(chr(10).join([*lines, *more]))}"
+
+
+def _guidance(verdict: Verdict) -> list[str]:
+    """Return where in the model it is, and the next commands. The recording may be gone with the job, so none names it."""
+    lines = [where] if (where := where_text(verdict)) else []
+    worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
+    if worst is not None and verdict.outcome is not Outcome.FAILED:
+        lines.append(f"cause and fix: perfguard codes {worst.code.name}")
+    if "::" in verdict.workload and verdict.source:
+        test = shlex.quote(printable(workload_of(verdict.workload).test))
+        lines.append(f"here: pytest --perfguard {test}")
+        if verdict.outcome is Outcome.FAILED:
+            lines.append(f"if it is intended: pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'")
+    return lines
 
 
 def _in_common(verdicts: list[Verdict]) -> str:

@@ -209,6 +209,18 @@ def test_a_screen_holds_the_largest_of_each_metric():
     assert lines[-1].startswith("not shown: 42 of operator_calls, ")
 
 
+@pytest.mark.parametrize(
+    ("name", "count"), {"in a job": ("true", 1), "elsewhere": ("", 0)}.values(), ids=["in a job", "elsewhere"]
+)
+def test_in_a_job_of_github_what_is_wrong_is_annotated(tmp_path, monkeypatch, name, count):
+    monkeypatch.setenv("GITHUB_ACTIONS", name)
+    torn = copied(TORCH, tmp_path / "torn")
+    next((torn / "profiler").glob("*.json")).write_text("{")
+    lines = run("check", torn).stdout.splitlines()
+    assert sum(line.startswith("::error title=perfguard INVALID%3A") for line in lines) == count
+    assert not any(line.startswith("::error") for line in run("check", TORCH).stdout.splitlines())
+
+
 def test_metrics_of_an_invalid_recording_are_not_shown(tmp_path):
     torn = copied(TORCH, tmp_path / "torn")
     next((torn / "profiler").glob("*.json")).write_text("{")

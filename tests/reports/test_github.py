@@ -63,7 +63,12 @@ def test_several_measurements_of_one_test_are_one_annotation():
         replace(failed("a.py::a#decode", "a.py:3", "two"), outcome=Outcome.INVALID),
     )
     assert properties["title"] == "perfguard FAILED and INVALID: a.py::a"
-    assert message == "a#prefill: R102 one\na#decode: R102 two"
+    assert message.splitlines() == [
+        "a#prefill: R102 one",
+        "a#decode: R102 two",
+        "here: pytest --perfguard a.py::a",
+        "if it is intended: pytest --perfguard --perfguard-update a.py::a --perfguard-reason 'why'",
+    ]
 
 
 def test_of_a_test_with_parameters_the_worst_one_is_told_first():
@@ -87,6 +92,18 @@ def test_there_are_ten_at_most_and_the_tenth_counts_the_rest(count, shown):
     assert len(found) == shown
     if count > MOST:
         assert found[-1][1]["title"] == f"perfguard: {count - MOST + 1} more are not green"
+
+
+def test_what_is_invalid_names_the_command_with_cause_and_fix_and_no_directory_of_the_job():
+    broken = Verdict(
+        workload="out/run",
+        outcome=Outcome.INVALID,
+        recording=Path("/tmp/gone"),
+        findings=(Finding(code=Code.C106, message="m"),),
+    )
+    ((_, _, message),) = commands(broken)
+    assert message.splitlines()[1:] == ["cause and fix: perfguard codes C106"]
+    assert "/tmp/gone" not in message
 
 
 def test_many_findings_are_counted():
