@@ -95,6 +95,7 @@ class Code(_Named, Enum):
     C113 = "the script failed"
     C114 = "the ranks did not run the same"
     C115 = "two profilers in one process"
+    C116 = "work of a device was lost"
     B101 = "no baseline to compare with"
     B102 = "the baseline belongs to another fingerprint"
     B103 = "the baseline was measured on another machine"

@@ -263,3 +263,27 @@ select cycle, row, coalesce(reserved_bytes || ' bytes', 'more bytes than there a
 from memory_events
 where device_type = 0 and says_reserved and coalesce(reserved_bytes <> 0, true)
   and not coalesce(total_bytes = 0 and reserved_bytes = bytes, false)
+
+-- check: numbers_follow_threads_and_starts
+-- code: I106
+-- headline: an event is in another place than its number
+-- needs: spans
+-- invariant: order_of_time
+-- about: torch collects what each thread recorded, thread by thread, and numbers it so (Ev Idx): an operator or mark between two of
+--   one thread is of that thread, and begins between them. So nothing was moved to another thread or time.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- source: torch/csrc/profiler/collection.cpp, getRecords: each queue of a thread is materialised by itself, in the order of its starts
+-- message: {name} (Ev Idx {event_index}) is {why} its neighbours {before} and {behind}
+with placed as (
+  select cycle, row, name, event_index, thread, start_ns,
+    lag(event_index) over numbers as before, lead(event_index) over numbers as behind,
+    lag(thread) over numbers as thread_before, lead(thread) over numbers as thread_behind,
+    lag(start_ns) over numbers as start_before, lead(start_ns) over numbers as start_behind
+  from spans
+  where event_index is not null and category in (number_of('cpu_op'), number_of('user_annotation'))
+  window numbers as (partition by cycle order by event_index))
+select cycle, row, word(name) as name, event_index, before, behind,
+  if(thread <> thread_before, 'on another thread than', if(start_ns < start_before, 'before both of', 'behind both of')) as why
+from placed
+where thread_before = thread_behind and start_before <= start_behind
+  and (thread <> thread_before or start_ns < start_before - 1000 or start_ns > start_behind + 1000)

@@ -1,0 +1,206 @@
+-- What must hold between the host's calls and a device's work in a torch trace. Read in Kineto (CuptiActivityProfiler.cpp,
+-- output_json.cpp, CuptiActivity.cpp) and held on real traces of CUDA and ROCm, torch 1.8 to 2.8; none of it was run on a device.
+
+-- check: launched_work_ran
+-- code: C116
+-- needs: spans
+-- invariant: launched_work_ran
+-- about: A launch has its work on a device, by their correlation: one that was made before the host waited for the whole device had
+--   ended when the trace did. Launches inside of a graph's capture run nothing. A warning where the host did not wait, or where
+--   several devices ran: it waits for one.
+-- source: CUPTI: a kernel has the correlation of the call that launched it; torch/autograd/profiler.py synchronises before it stops
+-- message: {name} launched work that is not in the trace (correlation {correlation})
+with lost as (
+  select cycle, row, name, start_ns, correlation from device_calls anti join device_work using (cycle, correlation)
+  where kind = 'launch' and cycle in (select cycle from device_work)),
+changes as (
+  select cycle, start_ns, if(kind = 'begin capture', 1, -1) as depth, null::bigint as row from device_calls
+  where kind in ('begin capture', 'end capture') and cycle in (select cycle from lost)),
+around as (
+  select cycle, row, sum(depth) over (partition by cycle order by start_ns, depth rows unbounded preceding) as depth
+  from (from changes union all by name select cycle, start_ns, 0 as depth, row from lost where cycle in (select cycle from changes))),
+captured as (
+  select cycle, row
+  from around join (select cycle, min(depth) as least from around group by cycle) using (cycle)
+  -- A capture that ends in the window may have begun before it.
+  where row is not null and depth > least(least, 0))
+select lost.cycle, lost.row, word(lost.name) as name, lost.correlation,
+  if(last_wait_ns is null or devices > 1, 'warning', 'error') as severity
+from lost join device_facts using (cycle)
+anti join captured on captured.cycle = lost.cycle and captured.row = lost.row
+where lost.start_ns < coalesce(last_wait_ns, lost.start_ns + 1)
+
+-- check: launched_work_ran
+-- code: C112
+-- about: Where something was launched, something ran on a device.
+-- message: {launches} launches, and no kernel, copy or fill on any device
+select cycle, count(*) as launches
+from device_calls
+where kind = 'launch' and cycle not in (select cycle from device_work)
+group by cycle
+
+-- check: device_work_was_launched
+-- code: C116
+-- headline: a call on the host was lost
+-- needs: spans
+-- invariant: launched_work_ran
+-- about: A kernel has the call that launched it, where calls before and after it are there: correlations count the calls of a
+--   process. Work that was launched before the window has smaller ones. Some calls of the driver are not traced; so only kernels
+--   whose name is launched by a traced call elsewhere.
+-- message: {name} ran, and the call that launched it is not in the trace (correlation {correlation})
+with known as (select cycle, min(correlation) as low, max(correlation) as high from device_calls where correlation > 0 group by cycle),
+lost as (
+  select cycle, row, name, correlation from device_work anti join device_calls using (cycle, correlation)
+  where is_kernel),
+launched as (
+  select distinct cycle, name from device_work semi join device_calls using (cycle, correlation)
+  where cycle in (select cycle from lost))
+select lost.cycle, row, word(lost.name) as name, correlation
+from lost join known using (cycle) semi join launched on launched.cycle = lost.cycle and launched.name = lost.name
+where correlation between low and high
+
+-- check: copies_ran
+-- code: C116
+-- needs: spans
+-- invariant: copies_ran
+-- about: A copy that the host asked for is on the device, by its correlation. One of no bytes is not: silent where more than one in
+--   ten is missing.
+-- message: {name} copied nothing that is in the trace (correlation {correlation})
+with asked as (
+  select cycle, row, name, start_ns, correlation, work.correlation is not null as ran
+  from device_calls as calls
+  left join (select distinct cycle, correlation from device_work) as work using (cycle, correlation)
+  where kind = 'copy')
+select cycle, row, word(name) as name, correlation
+from asked join device_facts using (cycle)
+where not ran and start_ns < last_wait_ns and devices = 1
+  and cycle in (select cycle from asked group by cycle having count(*) filter (not ran) <= 0.1 * count(*))
+
+-- check: flows_of_a_device_meet_what_they_connect
+-- code: I110
+-- headline: a flow ends where nothing is
+-- needs: flows, spans
+-- invariant: flows_have_two_ends
+-- about: Each end of a flow between host and device (ac2g) is written with a call or with work on a device: at its start, on its
+--   thread, with its correlation as id. Exact; silent where more than one in ten does not.
+-- source: kineto output_json.cpp, handleLink: the id is the correlation, place and time are those of the event; nine real traces
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- message: the flow {id} is at {time_us:.3f} us, where nothing with this correlation begins
+with unmet as (
+  select cycle, row, id, time_ns from device_flows as ends
+  anti join spans on spans.cycle = ends.cycle and spans.correlation = ends.id and spans.thread = ends.thread
+    and abs(spans.start_ns - ends.time_ns) <= 1000
+  where id is not null and time_ns is not null and cycle in (select cycle from device_facts))
+select cycle, row, id, time_ns / 1000 as time_us
+from unmet
+where cycle in (
+  select cycle from (
+    select cycle, count(*) as ends from device_flows group by cycle) join (
+    select cycle, count(*) as lost from unmet group by cycle) using (cycle)
+  where lost <= 0.1 * ends)
+
+-- check: device_work_has_its_flow
+-- code: I110
+-- needs: flows, spans
+-- invariant: flows_have_two_ends
+-- about: A flow between host and device ends at each kernel, copy and fill. Exact; silent where more than one in ten has none.
+-- source: kineto output_json.cpp, handleLink; nine real traces
+-- message: no flow ends at {name} (correlation {correlation})
+with lost as (
+  select cycle, row, name, correlation from device_work
+  anti join (select cycle, id as correlation from device_flows where not is_start) as ends using (cycle, correlation))
+select cycle, row, word(name) as name, correlation
+from lost
+where cycle in (
+  select cycle from (select cycle, count(*) as works from device_work group by cycle)
+  join (select cycle, count(*) as losses from lost group by cycle) using (cycle) where losses <= 0.1 * works)
+
+-- check: work_begins_behind_its_launch
+-- code: I106
+-- headline: work of a device begins before its launch
+-- needs: spans
+-- invariant: order_of_time
+-- about: Nothing runs on a device before the call that launched it.
+-- tolerance: 100 us: the clocks of host and device are brought together with some error
+-- source: torch.profiler._trace_validator of torch 2.13 has the rule; the least distance in nine real traces is 4 us
+-- message: {name} begins {early_us:.3f} us before the call that launched it
+select work.cycle, work.row, word(work.name) as name, (calls.start_ns - work.start_ns) / 1000 as early_us
+from device_work as work join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+where work.start_ns < calls.start_ns - 100000
+
+-- check: work_of_a_stream_does_not_overlap
+-- code: I106
+-- headline: work of a stream overlaps
+-- needs: spans
+-- invariant: nothing_overlaps_on_a_stream
+-- about: On a stream one runs after the other. Not asked of kernels that may overlap what is before them (launched by
+--   cudaLaunchKernelExC, cuLaunchKernelEx or with a graph), nor of those launched before the window. A warning on ROCm: several
+--   streams may share a queue.
+-- tolerance: 10 us; one overlap of 2 us in nine real traces
+-- message: {name} begins {overlap_us:.3f} us before the end of what runs before it on its stream
+with placed as (
+  select cycle, row, name, thread, start_ns, correlation, max(start_ns + duration_ns) over (
+    partition by cycle, thread order by start_ns, row rows between unbounded preceding and 1 preceding) as busy_ns
+  from device_work)
+select placed.cycle, placed.row, word(placed.name) as name, (busy_ns - placed.start_ns) / 1000 as overlap_us,
+  if(is_cuda, 'error', 'warning') as severity
+from placed
+join device_calls as calls on calls.cycle = placed.cycle and calls.correlation = placed.correlation
+join device_facts on device_facts.cycle = placed.cycle
+where busy_ns > placed.start_ns + 10000 and not coalesce(may_overlap, false)
+
+-- check: events_lie_in_the_window
+-- code: I113
+-- headline: an event is outside of the window
+-- needs: spans
+-- invariant: inside_the_window
+-- about: Calls and work of a device lie in the span "PyTorch Profiler" that the trace draws: Kineto drops what begins before it or
+--   ends behind it.
+-- source: kineto CuptiActivityProfiler.cpp, outOfRange
+-- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
+-- message: {name}: {start_us:.3f} to {end_us:.3f} us, the window is {begin_us:.3f} to {stop_us:.3f} us
+with windows as (
+  select cycle, any_value(start_ns) as begin_ns, any_value(start_ns + duration_ns) as stop_ns
+  from spans where category = number_of('Trace')
+  group by cycle having count(*) = 1),
+shown as (
+  select cycle, row, name, start_ns, duration_ns from device_work
+  union all
+  select cycle, row, name, start_ns, duration_ns from device_calls)
+select cycle, row, word(name) as name, start_ns / 1000 as start_us, (start_ns + duration_ns) / 1000 as end_us,
+  begin_ns / 1000 as begin_us, stop_ns / 1000 as stop_us
+from shown join windows using (cycle)
+where start_ns < begin_ns - 1000 or start_ns + duration_ns > stop_ns + 1000
+
+-- check: waiting_ends_behind_the_work
+-- code: I106
+-- headline: work of a device ends after the host has waited for it
+-- needs: spans
+-- invariant: order_of_time
+-- about: What was launched before the host waited for the device has ended when the wait ends. Asked of the last wait, and where one
+--   device ran.
+-- tolerance: 100 us: the clocks of host and device are brought together with some error
+-- message: {name} ends {late_us:.3f} us after the host has waited for the device
+select work.cycle, work.row, word(work.name) as name, (work.start_ns + work.duration_ns - waited_ns) / 1000 as late_us
+from device_work as work
+join device_facts on device_facts.cycle = work.cycle
+join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+where devices = 1 and calls.start_ns < last_wait_ns and work.start_ns + work.duration_ns > waited_ns + 100000
+
+-- check: nothing_of_a_device_is_there_twice
+-- code: I114
+-- headline: an event is there twice
+-- needs: spans
+-- invariant: nothing_twice
+-- about: No two calls, and no two kernels, copies or fills, have the same name, thread, correlation, start and duration. Exact.
+-- message: {name} is the same as event {earlier}
+with shown as (
+  select cycle, row, name, thread, correlation, start_ns, duration_ns from device_work
+  union all
+  select cycle, row, name, thread, correlation, start_ns, duration_ns from device_calls),
+same as (
+  select cycle, name, thread, correlation, start_ns, duration_ns, min(row) as earlier
+  from shown group by all having count(*) > 1)
+select cycle, row, word(name) as name, earlier
+from shown join same using (cycle, name, thread, correlation, start_ns, duration_ns)
+where row > earlier

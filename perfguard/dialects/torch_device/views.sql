@@ -1,0 +1,47 @@
+-- What ran on a device according to a torch trace, and the calls of its runtime or driver that started it.
+
+-- Kernels, copies and fills on a device. Categories of torch 1.8 to 1.11 are Kernel, Memcpy and Memset.
+create view device_work as
+select *, category in (number_of('kernel'), number_of('Kernel')) as is_kernel
+from spans
+where category in (number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'),
+    number_of('Kernel'), number_of('Memcpy'), number_of('Memset'));
+
+-- Calls of a runtime or driver. `kind`: what one is sure to do, by its name in CUDA's runtime and driver API (13.0) and in HIP's (7.0);
+-- null for others. A fill of no bytes leaves nothing on the device, and a graph of HIP has no kernels with its number. `may_overlap`:
+-- its kernel may begin before the one in front of it has ended (programmatic dependent launch), or it starts several.
+create view device_calls as
+select spans.*, kinds.kind, kinds.may_overlap
+from spans
+left join (
+  select number,
+    case
+      when regexp_matches(text, '^(cuda|cu|hip)[A-Za-z]*Launch(Cooperative)?Kernel') then 'launch'
+      when regexp_matches(text, '^(cuda|cu)GraphLaunch') then 'launch'
+      when regexp_matches(text, '^(cuda|hip)Memcpy') then 'copy'
+      when regexp_matches(text, '^(cuda|hip)DeviceSynchronize|^cuCtxSynchronize') then 'synchronise'
+      when regexp_matches(text, 'StreamBeginCapture') then 'begin capture'
+      when regexp_matches(text, 'StreamEndCapture') then 'end capture'
+    end as kind,
+    regexp_matches(text, 'LaunchKernelEx|GraphLaunch') as may_overlap
+  from words where starts_with(text, 'cu') or starts_with(text, 'hip')) as kinds on kinds.number = spans.name
+where category in (select number from words where regexp_matches(text, '_(runtime|driver)$') or text = 'Runtime');
+
+-- What is known of the devices of a cycle: how many ran something, when the host last began to wait for all of it and until when,
+-- and whether they are CUDA's. torch waits for the device before the profiler stops (autograd/profiler.py, since 1.8); a trace taken
+-- on demand from outside need not.
+create view fill_device_facts as
+select calls.cycle, coalesce(devices, 0) as devices, last_wait_ns, waited_ns, is_cuda
+from (
+  select cycle, max(start_ns) filter (kind = 'synchronise') as last_wait_ns,
+    max(start_ns + duration_ns) filter (kind = 'synchronise') as waited_ns,
+    coalesce(bool_or(name in (select number from words where starts_with(text, 'cu'))), false) as is_cuda
+  from device_calls group by cycle) as calls
+left join (
+  select cycle, count(distinct threads.process) as devices
+  from (select distinct cycle, thread from device_work) as used join threads on threads.number = used.thread
+  group by cycle) as used on used.cycle = calls.cycle;
+
+-- Flows between the host and a device. Their category was `async` in torch 1.8 to 1.11.
+create view device_flows as
+select * from flows where category in (number_of('ac2g'), number_of('async'));

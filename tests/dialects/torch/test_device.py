@@ -1,0 +1,199 @@
+"""Calls of the host and work of a device in torch traces: what Kineto may write, and what was lost.
+
+The trace is made here as Kineto writes one (output_json.cpp): no device is at hand. tests/contract/test_cases.py has real ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.contract import inspect
+from perfguard.findings import Severity
+from perfguard.recording import Recording
+
+Event = dict[str, Any]
+HOST, DEVICE = {"pid": 7, "tid": 7}, {"pid": 0, "tid": 7}
+
+
+def call(name: str, ts: float, number: int, dur: float = 5.0, **where: Any) -> Event:
+    category = "cuda_driver" if name.startswith("cu") and not name.startswith("cuda") else "cuda_runtime"
+    arguments = {"External id": number, "cbid": 211, "correlation": number}
+    return {"ph": "X", "cat": category, "name": name, **HOST, **where, "ts": ts, "dur": dur, "args": arguments}
+
+
+def work(name: str, ts: float, number: int, dur: float = 8.0, category: str = "kernel", **where: Any) -> Event:
+    arguments = {"External id": number, "device": 0, "stream": 7, "correlation": number}
+    return {"ph": "X", "cat": category, "name": name, **DEVICE, **where, "ts": ts, "dur": dur, "args": arguments}
+
+
+def flows(events: Iterable[Event]) -> list[Event]:
+    """Return the flows that Kineto writes: one at each call and at each piece of work."""
+    made = []
+    for one in events:
+        number = one["args"]["correlation"]
+        starts = one["cat"].endswith(("_runtime", "_driver")) and any(
+            word in one["name"] for word in ("Launch", "Memcpy", "Memset")
+        )
+        place = {"pid": one["pid"], "tid": one["tid"], "ts": one["ts"], "cat": "ac2g", "name": "ac2g", "id": number}
+        made.append({"ph": "s", **place} if starts else {"ph": "f", **place, "bp": "e"})
+    return made
+
+
+def whole(launch: str = "cudaLaunchKernel", wait: str = "cudaDeviceSynchronize", count: int = 20) -> list[Event]:
+    """Return a window of launches with copies between them, and the wait at its end. Correlations are ten apart."""
+    made: list[Event] = []
+    copies = "hipMemcpyAsync" if launch.startswith("hip") else "cudaMemcpyAsync"
+    for number in range(1, count + 1):
+        at = 1000 + 20.0 * number
+        if number % 5:
+            made += [call(launch, at, 10 * number), work("gemm", at + 7, 10 * number)]
+        else:
+            made += [call(copies, at, 10 * number), work("HtoD", at + 7, 10 * number, category="gpu_memcpy")]
+    return [*made, call(wait, 1000 + 20.0 * (count + 1), 10 * (count + 1), dur=30.0)]
+
+
+def document(events: list[Event]) -> dict[str, Any]:
+    span = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler"}
+    names = [
+        {"name": "process_name", "ph": "M", "ts": 990, "pid": pid, "tid": 0, "args": {"name": "python"}}
+        for pid in (0, 1, 7)
+    ]
+    operator = {
+        "ph": "X",
+        "cat": "cpu_op",
+        "name": "aten::mm",
+        **HOST,
+        "ts": 1001,
+        "dur": 4,
+        "args": {"External id": 1},
+    }
+    return {"schemaVersion": 1, "traceEvents": [*names, operator, *events, {**span, "ts": 990, "dur": 2000}]}
+
+
+def found(directory: Path, events: list[Event]) -> list[tuple[str, str, str]]:
+    (directory / "rank0.pt.trace.json").write_text(json.dumps(document(events)))
+    findings = inspect(Recording(directory=directory)).findings
+    return [(one.check, one.code.name, one.severity.value) for one in findings if one.severity is not Severity.NOTE]
+
+
+#: A launch, its kernel, a copy, its work, and the wait in `whole()`, by place.
+LAUNCH, KERNEL, COPY, COPIED, WAIT = 20, 21, 8, 9, 40
+
+
+def without(events: list[Event], *places: int) -> list[Event]:
+    return [one for at, one in enumerate(events) if at not in places]
+
+
+def changed(events: list[Event], at: int, **changes: Any) -> list[Event]:
+    return [{**one, **(changes if index == at else {})} for index, one in enumerate(events)]
+
+
+def both(events: list[Event]) -> list[Event]:
+    return [*events, *flows(events)]
+
+
+def in_a_capture(events: list[Event]) -> list[Event]:
+    """Put launches into the capture of a graph, where they run nothing, in front of others."""
+    begin, end = call("cudaStreamBeginCapture", 1005, 1, dur=0.5), call("cudaStreamEndCapture", 1015, 5, dur=0.5)
+    return [begin, *(call("cudaLaunchKernel", 1006.0 + n, 2 + n, dur=0.5) for n in range(3)), end, *events]
+
+
+def of_a_graph(events: list[Event]) -> list[Event]:
+    kernels = [work(name, 1500.0 + 10 * n, 205) for n, name in enumerate(("a", "b", "c"))]
+    return [
+        *without(events, WAIT),
+        call("cudaGraphLaunch", 1480, 205),
+        *kernels,
+        call("cudaDeviceSynchronize", 1600, 210),
+    ]
+
+
+DEPENDENT = [
+    call("cudaLaunchKernelExC", 1010, 1),
+    work("a", 1020, 1, dur=40.0),
+    call("cudaLaunchKernelExC", 1016, 2),
+    work("b", 1040, 2, dur=40.0),
+    call("cudaDeviceSynchronize", 1090, 3),
+]
+
+
+@pytest.mark.parametrize(
+    "events",
+    {
+        "CUDA": both(whole()),
+        "CUDA, without flows": whole(),
+        "ROCm": both(whole("hipLaunchKernel", "hipDeviceSynchronize")),
+        "the driver": both(whole("cuLaunchKernel")),
+        "kernels only": both([one for one in whole() if one["cat"] == "kernel"]),
+        "the capture of a graph": both(in_a_capture(whole())),
+        "a capture that began before the window": both(in_a_capture(whole())[1:]),
+        "a graph: one launch, three kernels": both(of_a_graph(whole())),
+        "a dependent launch overlaps": both(DEPENDENT),
+        "launched before the window": both([work("gemm", 1002.0, 3), *whole()]),
+        "a kernel whose call is not traced": both([*whole(), work("of a library", 1800.0, 55)]),
+        "launched behind the last wait": both([*whole(), call("cudaLaunchKernel", 2000, 999)]),
+        "a fill of no bytes": both([call("cudaMemsetAsync", 1005, 4), *whole()]),
+        "no device at all": [],
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_what_kineto_may_write_is_right(tmp_path, events):
+    assert found(tmp_path, events[1]) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "check", "code", "severity"),
+    [
+        (without(both(whole()), KERNEL), "flows_of_a_device_meet_what_they_connect", "I110", "error"),
+        (both(without(whole(), KERNEL)), "launched_work_ran", "C116", "error"),
+        (both(without(whole(), *range(1, 40, 2))), "launched_work_ran", "C112", "error"),
+        (both(without(whole(), KERNEL, WAIT)), "launched_work_ran", "C116", "warning"),
+        (
+            both(changed(without(whole(), KERNEL), 1, pid=1, args={**whole()[1]["args"], "device": 1})),
+            "launched_work_ran",
+            "C116",
+            "warning",
+        ),
+        (both(without(whole(), LAUNCH)), "device_work_was_launched", "C116", "error"),
+        (without(both(whole()), LAUNCH), "flows_of_a_device_meet_what_they_connect", "I110", "error"),
+        (both(without(whole(count=60), COPIED)), "copies_ran", "C116", "error"),
+        ([*whole(), *flows(without(whole(), KERNEL))], "device_work_has_its_flow", "I110", "error"),
+        (both(changed(whole(), KERNEL, ts=1001.0)), "work_begins_behind_its_launch", "I106", "error"),
+        (both(changed(whole(), KERNEL, dur=300.0)), "work_of_a_stream_does_not_overlap", "I106", "error"),
+        (
+            both(changed(whole("hipLaunchKernel", "hipDeviceSynchronize"), KERNEL, dur=60.0)),
+            "work_of_a_stream_does_not_overlap",
+            "I106",
+            "warning",
+        ),
+        (both(changed(whole(), 37, dur=900.0)), "waiting_ends_behind_the_work", "I106", "error"),
+        (both(changed(whole(), 37, dur=1.6e6)), "events_lie_in_the_window", "I113", "error"),
+        ([*both(whole()), whole()[KERNEL]], "nothing_of_a_device_is_there_twice", "I114", "error"),
+        ([*both(whole()), whole()[LAUNCH]], "nothing_of_a_device_is_there_twice", "I114", "error"),
+    ],
+    ids=[
+        "a kernel",
+        "a kernel and its flow",
+        "all work of the device",
+        "nobody waited",
+        "two devices",
+        "a launch and its flow",
+        "a launch",
+        "the work of a copy",
+        "a flow",
+        "a kernel earlier than its launch",
+        "a kernel that lasts into the next",
+        "the same on ROCm",
+        "a kernel that outlasts the wait",
+        "a kernel that outlasts the window",
+        "a kernel twice",
+        "a launch twice",
+    ],
+)
+def test_what_was_lost_or_cannot_be_is_found(tmp_path, events, check, code, severity):
+    assert (check, code, severity) in found(tmp_path, events)
