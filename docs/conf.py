@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
 import perfguard
+from perfguard.version import ADDRESS
 
 project = "perfguard"
 author = "the perfguard maintainers"
 release = perfguard.__version__
 language = "en"
-
-#: Where the site is published. The README, which an index shows too, links to this address and nothing else does;
-#: tests/docs maps it to the files of this folder. The ids of the JSON Schemas have the same host.
-html_baseurl = "https://perfguard.dev/docs/"
+html_baseurl = ADDRESS
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
@@ -39,9 +42,19 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 linkcheck_timeout = 20
 linkcheck_retries = 2
-linkcheck_ignore = [
-    # Published by the workflow that checks these links.
-    r"https://perfguard\.dev/.*",
-    # Files of this repository: tests/docs looks whether they are there.
-    r"https://github\.com/perfguard/perfguard/.*",
-]
+
+
+def link_files_of_the_repository(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Offer Markdown files outside of this folder as files: a plain git host follows such a link, and MyST knows pages only."""
+    folder = Path(app.srcdir, docname).parent
+
+    def link(found: re.Match[str]) -> str:
+        inside = (folder / found[2]).resolve().is_relative_to(Path(app.srcdir).resolve())
+        return found[0] if inside else f"{{download}}`{found[1]} <{found[2]}>`"
+
+    source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#]+\.md)\)", link, source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Register what Sphinx calls."""
+    app.connect("source-read", link_files_of_the_repository)

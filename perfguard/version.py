@@ -6,6 +6,9 @@ except ModuleNotFoundError:
     # A source tree that was neither built nor installed.
     __version__ = "0+unknown"
 
+#: The address of the project: its repository or its site, with a slash at the end. Empty until there is one that can be opened;
+#: whatever would show a link shows none then.
+ADDRESS = ""
 #: The name on a package index. The import, the command and the pytest option are `perfguard`.
 DISTRIBUTION = "perfguard-ml"
 #: The command for a message about something that a newer release wrote, and about damaged files of perfguard.

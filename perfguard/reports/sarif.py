@@ -14,7 +14,7 @@ from urllib.parse import quote
 from perfguard.findings import Code, Finding, OwnCode, advice, split_place
 from perfguard.judge.verdict import Verdict
 from perfguard.reports import FunctionReporter, RunReport
-from perfguard.version import __version__
+from perfguard.version import ADDRESS, __version__
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -33,8 +33,11 @@ def _run(verdict: Verdict) -> dict[str, Any]:
     own = {finding.code: None for finding in verdict.findings if isinstance(finding.code, OwnCode)}
     codes = [*Code, *own]
     base = f"{verdict.recording.resolve().as_uri()}/" if verdict.recording else "file:///"
+    driver = {"name": "perfguard", "version": __version__, "rules": [_rule(code) for code in codes]}
+    if ADDRESS:
+        driver["informationUri"] = ADDRESS
     return {
-        "tool": {"driver": {"name": "perfguard", "version": __version__, "rules": [_rule(code) for code in codes]}},
+        "tool": {"driver": driver},
         "originalUriBaseIds": {"PROFILER_OUTPUT": {"uri": base}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, codes.index(finding.code)) for finding in verdict.findings],
