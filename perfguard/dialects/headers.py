@@ -10,7 +10,8 @@ A file has one query after the other, each under a header of lines `-- key: valu
   each, with `{part}` replaced in it and in the rest of the header;
 * `about`, `tolerance` (exact, where not there), `source`: for people.
 
-A query with the name of the one above is of the same rule: keys of `SHARED` that it does not have are those of that one.
+A query with the name of the one above is of the same rule: keys of `SHARED` that it does not have are those of that one, and of
+`SHARED_BY_CODE` where its code is that one's.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 #: Keys that every header can have.
 KEYS = ("needs", "layouts", "files", "each", "about", "tolerance", "source")
 #: Keys that queries of one rule share.
-SHARED = ("code", "needs", "in", "layouts", "files", "source", "headline", "invariant")
+SHARED = ("code", "needs", "in", "layouts", "files", "source")
+#: Keys that those with the same code share.
+SHARED_BY_CODE = ("headline", "invariant")
 #: A slot, and the name that a database has for one of its tables.
 Place = tuple[str, str]
 
@@ -106,7 +109,10 @@ def entries(text: str, file: str, kind: str, keys: frozenset[str], required: Seq
         place = f"{file}:{begin + 1}"
         header, count = _header(lines[begin:end], place, kind, keys)
         if header[kind] == above.get(kind) and "{" not in header[kind]:
-            header = {**{key: above[key] for key in SHARED if key in above}, **header}
+            shared = (
+                SHARED if header.get("code", above.get("code")) != above.get("code") else (*SHARED, *SHARED_BY_CODE)
+            )
+            header = {**{key: above[key] for key in shared if key in above}, **header}
         above = dict(header)
         query = "\n".join(lines[begin + count : end])
         for pairs in _each(header.pop("each", ""), place):

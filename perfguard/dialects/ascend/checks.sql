@@ -33,6 +33,7 @@ from others where odd_arguments is not null
 
 -- check: kernels_are_in_the_trace
 -- code: I103
+-- headline: kernel_details and the trace differ
 -- layouts: pt-npu, ms-2.5+, ms-2.3
 -- needs: kernels
 -- in: kernel_details
@@ -59,6 +60,7 @@ having min(abs(drawn_ns - listed_ns)) > 2
 
 -- check: the_trace_has_no_other_kernels
 -- code: I103
+-- headline: kernel_details and the trace differ
 -- severity: warning
 -- layouts: pt-npu
 -- needs: view_spans
@@ -79,6 +81,7 @@ from hardware anti join listed using (cycle, name, start_ns)
 
 -- check: flows_of_the_trace_meet_events
 -- code: I110
+-- headline: a flow ends where nothing is
 -- layouts: pt-npu, ms-2.5+
 -- needs: flows, view_spans
 -- about: A flow ends (f) where an event of its thread starts, and begins (s) inside one. Asked of a category of which nine in ten
@@ -161,6 +164,7 @@ select cycle, operator, count, listed from drawn_occurrences where cycle not in 
 
 -- check: trace_times_are_the_executions
 -- code: I103
+-- headline: the trace and cpu_op_execute_timestamp differ
 -- layouts: ms-2.5+, ms-2.3, ms-2.5+cpu
 -- needs: view_spans, cpu_op_execute_timestamp
 -- about: An operator of the host lasts as long in the trace as its execution in cpu_op_execute_timestamp, where both have as many
@@ -180,6 +184,7 @@ from paired_operators where abs(start_ns - listed_start_ns) > 500 and not coales
 
 -- check: scopes_begin_and_end_with_operators
 -- code: I103
+-- headline: a scope is not where its operators are
 -- layouts: ms-2.5+cpu
 -- needs: view_spans, processes
 -- about: A block of the lane "Scope Layer" begins where an operator of its scope begins, and ends where one ends. The thread of a
@@ -294,6 +299,7 @@ where is_off and off <= 0.1 * known
 
 -- check: l2_cache_names_the_kernels
 -- code: I113
+-- headline: l2_cache and kernel_details name a task differently
 -- needs: kernels, l2_cache
 -- in: l2_cache
 -- about: A task of l2_cache that kernel_details knows (by stream and task) has the same name there; MindSpore puts the operator that
@@ -320,6 +326,7 @@ select cycle, rows from task_counts where lost = rows
 
 -- check: cached_tasks_are_kernels
 -- code: I101
+-- headline: a task is in one table only
 -- about: Every row of l2_cache is a kernel. Kernels of other steps may be missing from kernel_details: not checked where fewer than nine
 --   in ten are there.
 -- source: torch_npu level 1, real output, both ranks
@@ -330,6 +337,7 @@ where not is_met and lost <= 0.1 * rows
 
 -- check: steps_of_the_tables_are_marked
 -- code: I113
+-- headline: the trace marks no step
 -- layouts: pt-npu
 -- needs: view_spans, kernels | step_trace_time
 -- about: Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N.

@@ -285,6 +285,7 @@ where side = 'Allocation' and is_joined and wrong > 0.1 * grown and has_other_un
 
 -- check: memory_is_of_one_device
 -- code: I113
+-- headline: two files are of different devices
 -- needs: operator_memory, memory_record
 -- in: memory_record
 -- about: Some device (NPU:N) of one of the two files is in the other. Exact.
@@ -322,6 +323,7 @@ from {table} where min_mb_per_s > {average} + 0.001 or {average} > max_mb_per_s 
 
 -- check: operator_details_are_the_operators_of_the_trace
 -- code: I103
+-- headline: operator_details and the trace differ
 -- layouts: pt-npu
 -- needs: operator_details, trace_view
 -- in: operator_details
@@ -338,6 +340,7 @@ from detailed_operators where here = there and abs(here_ns - there_ns) > 10 * he
 
 -- check: api_statistic_is_the_trace
 -- code: I103
+-- headline: api_statistic and the trace differ
 -- layouts: pt-npu, ms-2.5+, ms-2.3
 -- needs: api_statistic, trace_view
 -- in: api_statistic
@@ -396,6 +399,7 @@ from communication_kernels where here = 1 and there = 1 and abs(start_ns - kerne
 
 -- check: kernels_name_their_step
 -- code: I113
+-- headline: kernels belong to no step
 -- severity: warning
 -- layouts: pt-npu
 -- needs: kernel_details, step_trace_time
@@ -412,6 +416,7 @@ group by cycle
 
 -- check: samples_are_of_the_run
 -- code: I113
+-- headline: a sample is far from the run in time
 -- needs: kernel_details, {table}
 -- in: {table}
 -- each: table, reach_ns, reported = npu_module_mem, 30::bigint * 86400000000000, far < samples;
@@ -432,6 +437,7 @@ select cycle, row, apart_s from sampled join counts using (cycle) where is_far a
 
 -- check: the_collection_ends_with_the_run
 -- code: I113
+-- headline: the collection ended long after the run
 -- layouts: pt-npu
 -- needs: kernel_details, profiler_info_run
 -- in: profiler_info
@@ -447,6 +453,7 @@ where collection_time_end_ns > 0 and collection_time_end_ns - last_ns not betwee
 
 -- check: metadata_is_of_the_rank
 -- code: I113
+-- headline: a file is of another rank
 -- layouts: pt-npu
 -- needs: profiler_metadata_arguments, profiler_info_run
 -- in: profiler_metadata
@@ -494,6 +501,7 @@ where here_ns - there_ns > 2 + 0.5 * rows + 1e-9 * there_ns
 
 -- check: steps_are_the_same_everywhere
 -- code: I113
+-- headline: two files have different steps
 -- layouts: pt-npu, ms-2.5+, ms-2.3
 -- needs: {slot}, odd_steps
 -- in: {slot}
@@ -562,6 +570,7 @@ from foreign_files where slot = '{slot}'
 
 -- check: rank_is_that_of_the_file_name
 -- code: I113
+-- headline: a file is of another rank
 -- layouts: pt-npu, ms-2.5+, ms-2.5+cpu
 -- needs: profiler_info_run
 -- in: profiler_info

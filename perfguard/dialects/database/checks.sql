@@ -380,6 +380,7 @@ where parts - whole > 500 or is_alone and parts - whole < -500
 
 -- check: steps_of_the_database_add_up
 -- code: I113
+-- headline: two tables have different steps
 -- needs: db_step_trace_time, db_step_time
 -- about: The steps of StepTraceTime are those of STEP_TIME. Exact.
 -- message: it holds steps {here}, STEP_TIME in the profiler's database steps {there}
@@ -390,6 +391,7 @@ from here join there using (cycle) where here.steps <> there.steps
 
 -- check: steps_are_the_marks_of_the_host
 -- code: I113
+-- headline: two tables have different steps
 -- needs: db_step_time, db_pytorch_api
 -- in: db_step_time
 -- about: STEP_TIME has the steps that ProfilerStep#N of PYTORCH_API mark.
@@ -499,6 +501,7 @@ qualify row_number() over (partition by cycle, {column} order by row) > 1
 
 -- check: what_the_database_holds_lies_in_the_session
 -- code: I113
+-- headline: an event is outside of the session
 -- needs: db_session_time_info
 -- in: db_session_time_info
 -- about: No profiler runs for a month.
@@ -519,6 +522,7 @@ where end_ns is not null and (at_ns - start_ns < -10000000000 or at_ns - end_ns 
 
 -- check: the_database_is_of_its_rank
 -- code: I113
+-- headline: a file is of another rank
 -- needs: db_rank_device_map, database_tables
 -- in: db_rank_device_map
 -- about: The rank in the name of `..._profiler_<rank>.db` is one of RANK_DEVICE_MAP. Exact.
@@ -573,6 +577,7 @@ select cycle, count(*) as kernels from kernel_tasks where cycle not in (select d
 
 -- check: what_ran_is_described
 -- code: I101
+-- headline: a task is in one table only
 -- in: db_task
 -- where: aicore
 -- about: A kernel of TASK, or another task of its launch, is in COMPUTE_TASK_INFO, where nine kernels in ten are. On the real database

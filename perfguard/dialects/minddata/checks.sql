@@ -111,6 +111,7 @@ from memory_samples where block = 'process_memory_info' and (proportional > resi
 
 -- check: cpu_use_is_of_operators_of_the_pipeline
 -- code: I113
+-- headline: an operator is in one file only
 -- severity: warning
 -- needs: minddata_cpu_utilization_operators, pipeline_profiling_operators
 -- in: minddata_cpu_utilization_operators

@@ -153,6 +153,7 @@ where op_name <> ending or op_type <> regexp_replace(ending, '-[^-]*$', '')
 
 -- check: operators_are_of_one_process
 -- code: I113
+-- headline: operators ran in several processes
 -- needs: cpu_op_detail_info
 -- in: cpu_op_detail_info
 -- about: The same pid in every row: one process writes one file.
@@ -275,6 +276,7 @@ where cpu_differ(total_time_ns, there_ns, 0.000011, operators, operators + 1)
 
 -- check: timeline_events_are_executions
 -- code: I103
+-- headline: the timeline and cpu_op_execute_timestamp differ
 -- needs: cpu_timeline_display, cpu_op_execute_timestamp
 -- in: cpu_timeline_display
 -- about: HostCpuOps threads have as many events of a name as there are executions of the operators whose names end in it.
@@ -299,6 +301,7 @@ where abs(here.start_ns::hugeint - there.start_ns) > 1 + abs(there.start_ns) * p
 
 -- check: timeline_lanes_are_made_of_executions
 -- code: I103
+-- headline: the timeline and cpu_op_execute_timestamp differ
 -- needs: cpu_timeline_display, cpu_op_execute_timestamp
 -- in: cpu_timeline_display
 -- about: The lane of merged computation has an event for each execution that begins after all before it.
@@ -329,6 +332,7 @@ where steps <> ends
 
 -- check: timeline_is_of_the_rank
 -- code: I113
+-- headline: a file is of another rank
 -- needs: cpu_timeline_display
 -- in: cpu_timeline_display
 -- about: Operators and steps have the rank of the file's name as their pid.

@@ -243,6 +243,7 @@ where time > 1
 
 -- check: device_operators_are_of_the_graph
 -- code: I101
+-- headline: an operator is in one table only
 -- needs: aicore_intermediate_detail, framework_raw
 -- in: aicore_intermediate_detail
 -- about: Every operator of aicore_intermediate_detail is in framework_raw. Not checked where the type table has a blank type: then
@@ -653,6 +654,7 @@ select distinct cycle, off, executions from drawn_executions where off > 0.1 * e
 
 -- check: the_display_is_the_timeline
 -- code: I103
+-- headline: the display and output_timeline_data differ
 -- in: output_timeline_data
 -- about: The same of a single execution.
 -- tolerance: 0.01 us for durations, 1 us for starts
