@@ -19,7 +19,7 @@ import msgspec
 from perfguard.errors import DamagedError, StoreError, UsageError
 from perfguard.extensions import dialect_folders
 from perfguard.validator import Validator
-from perfguard.version import REINSTALL, UPGRADE
+from perfguard.version import reinstall_command, upgrade_command
 
 _SHIPPED = Path(__file__).resolve().parent / "_schemas"
 _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
@@ -61,7 +61,7 @@ def schemas_directory() -> Path:
     for place in (_SHIPPED, _CHECKOUT):
         if place.is_dir():
             return place
-    raise StoreError(f"perfguard's schemas are missing from {_SHIPPED}; run: {REINSTALL}")
+    raise StoreError(f"perfguard's schemas are missing from {_SHIPPED}; run: {reinstall_command()}")
 
 
 @cache
@@ -150,7 +150,7 @@ def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> d
     if (found := format_of(document)) > newest:
         raise StoreError(
             f"{path} has format {found}, but this perfguard reads formats up to {newest}: a newer perfguard wrote it. "
-            f"Run: {UPGRADE}"
+            f"Run: {upgrade_command()}"
         )
     if broken := violations(document, schema_name):
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""

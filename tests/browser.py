@@ -28,7 +28,7 @@ def chromium_path() -> str | None:
 def chromium() -> Iterator[Any]:
     """Start a headless Chromium; skips the test where there is none, or nothing to drive it with."""
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: pip install 'perfguard-ml[browser]'"
+        "playwright.sync_api", reason="playwright is not installed: pip install -e '.[browser]'"
     )
     path = chromium_path()
     if path is None:

@@ -16,7 +16,7 @@ import pytest
 def needs(name: str, extra: str) -> None:
     """Skip the module of tests that asks, where a package is not installed."""
     if find_spec(name) is None:
-        pytest.skip(f"{name} is not installed: pip install 'perfguard-ml[{extra}]'", allow_module_level=True)
+        pytest.skip(f"{name} is not installed: pip install -e '.[{extra}]'", allow_module_level=True)
 
 
 def needed(name: str, extra: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from perfguard.documents import (
     write_atomically,
 )
 from perfguard.errors import StoreError
+from perfguard.version import upgrade_command
 from tests.facts import names_the_next_command, unwritable_directory
 
 REMEDY = "Restore it from version control."
@@ -122,7 +124,7 @@ def test_a_truncated_document_is_refused(tmp_path, cut):
 
 @pytest.mark.parametrize("number", [FORMAT + 1, 99])
 def test_a_newer_format_says_to_upgrade(tmp_path, number):
-    with pytest.raises(StoreError, match=rf"format {number}.*newer.*Run: pip install --upgrade perfguard-ml"):
+    with pytest.raises(StoreError, match=f"format {number}.*newer.*Run: {re.escape(upgrade_command())}"):
         read(tmp_path, json.dumps({"format": number, "unheard": "of"}).encode())
 
 

@@ -91,7 +91,7 @@ def missing(lines: tuple[str, ...], output: str, *, exact: bool) -> list[str]:
 @pytest.mark.parametrize("name", NEEDED)
 def test_an_example_is_green_then_red_as_its_readme_says(name, tmp_path):
     framework, status = NEEDED[name]
-    pytest.importorskip(framework, reason=f"{framework} is not installed: pip install 'perfguard-ml[dev]'")
+    pytest.importorskip(framework, reason=f"{framework} is not installed: pip install -e '.[dev]'")
     project = tmp_path / name
     shutil.copytree(EXAMPLES / name, project, ignore=shutil.ignore_patterns("__pycache__"))
     exact = (project / "baselines").is_dir()

@@ -30,6 +30,7 @@ from perfguard.measure import Measurement, measure_runs
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.stores import STORES, Store
+from perfguard.version import upgrade_command
 from tests.facts import ELSEWHERE, RECORDINGS, WORKLOAD, codes, gated
 from tests.judge.test_confirmation import Beside
 from tests.judge.test_time import timing
@@ -209,7 +210,7 @@ def test_a_refresh_never_overwrites_what_a_newer_perfguard_wrote(store):
     path = store.path(WORKLOAD)
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2, "history": [1, 2, 3]}))
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="pip install --upgrade perfguard-ml"):
+    with pytest.raises(StoreError, match=re.escape(upgrade_command())):
         run(recording, store, Update.ALL)
     assert path.read_bytes() == before
 

@@ -12,7 +12,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
-from importlib.metadata import entry_points, requires, version
+from importlib.metadata import distribution, entry_points, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,15 @@ import pytest
 
 import perfguard
 from perfguard.documents import schemas_directory
-from perfguard.version import ADDRESS, DISTRIBUTION, install_command, same_version
+from perfguard.version import (
+    ADDRESS,
+    DISTRIBUTION,
+    install_command,
+    read_origin,
+    reinstall_command,
+    same_version,
+    upgrade_command,
+)
 from tests.programs import git, run_program
 
 TOP = Path(__file__).resolve().parent.parent
@@ -205,7 +213,7 @@ def test_missing_schemas_are_said_with_the_command_that_mends_them(tmp_path, mon
 
     monkeypatch.setattr(documents, "_SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(documents, "_CHECKOUT", tmp_path / "checkout")
-    with pytest.raises(StoreError, match="run: pip install --force-reinstall perfguard-ml"):
+    with pytest.raises(StoreError, match=re.escape(f"run: {reinstall_command()}")):
         documents.schemas_directory()
 
 
@@ -357,16 +365,39 @@ def test_a_source_tree_that_was_not_built_has_no_version(tmp_path):
     assert call("-c", code, cwd=tmp_path, first_on_path=tmp_path) == "0+unknown\n"
 
 
-def test_only_releases_are_installed_from_an_index():
-    assert same_version("0.3.0") == f"pip install {DISTRIBUTION}==0.3.0"
-    assert (
-        same_version("0.3.0rc1", "env/bin/python -m pip") == f"env/bin/python -m pip install {DISTRIBUTION}==0.3.0rc1"
-    )
-    for development in ("0.3.0.dev0", "0.3.0.dev7+g1a2b3c4", "0.3.0+local", "0+unknown"):
-        assert (
-            f"pip install DIRECTORY-OR-WHEEL (the one that is installed here: no index has {development})"
-            == same_version(development)
-        )
+def test_commands_name_what_perfguard_was_installed_from(tmp_path):
+    """Not the name of the distribution: nobody has registered it, so anybody could."""
+    clone, wheel = tmp_path / "a clone", tmp_path / "perfguard_ml-1.0-py3-none-any.whl"
+    clone.mkdir()
+    wheel.touch()
+    commit = {"vcs": "git", "commit_id": "0a1b2c"}
+    cases = {
+        json.dumps({"url": clone.as_uri(), "dir_info": {"editable": True}}): f"-e '{clone}[torch]'",
+        json.dumps({"url": clone.as_uri(), "dir_info": {}}): f"'{clone}[torch]'",
+        json.dumps({"url": wheel.as_uri(), "archive_info": {}}): f"'{wheel}[torch]'",
+        json.dumps({"url": "https://git.example/p", "vcs_info": commit}): (
+            f"'{DISTRIBUTION}[torch] @ git+https://git.example/p@0a1b2c'"
+        ),
+        json.dumps({"url": "https://git.example/p.whl", "archive_info": {}}): (
+            f"'{DISTRIBUTION}[torch] @ https://git.example/p.whl'"
+        ),
+        # From an index, deleted since, and not written by pip.
+        None: "'/path/to/perfguard[torch]'",
+        json.dumps({"url": (tmp_path / "gone.whl").as_uri(), "archive_info": {}}): "'/path/to/perfguard[torch]'",
+        "[]": "'/path/to/perfguard[torch]'",
+        "{": "'/path/to/perfguard[torch]'",
+    }
+    assert {one: read_origin(one).requirement("torch") for one in cases} == cases
+
+
+def test_the_commands_of_messages_run_pip_on_the_clone_that_is_installed():
+    recorded = distribution(DISTRIBUTION).read_text("direct_url.json")
+    assert recorded is not None
+    found = read_origin(recorded)
+    assert install_command("torch") == f"pip install {found.requirement('torch')}"
+    assert same_version("1.2.3", "env/bin/pip").startswith(f"env/bin/pip install {found.address} (")
+    assert reinstall_command() == f"pip install --force-reinstall {found.requirement()}"
+    assert upgrade_command() == f"git -C {found.address} pull && pip install {found.requirement()}"
 
 
 # -- the changelog, the name, and the README on an index -----------------------------------------------------------------

@@ -64,9 +64,7 @@ def changed(verdict):
 
 @pytest.fixture(params=["graph", pytest.param("pynative", marks=pytest.mark.exhaustive)])
 def mindspore_mode(request):
-    mindspore = pytest.importorskip(
-        "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"
-    )
+    mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
     from tests.models.mindspore_nets import on_cpu
 
     before = mindspore.get_context("mode")
@@ -99,7 +97,7 @@ def mindspore_inference(matmuls):
 
 
 def torch_inference(matmuls):
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     x, weight = torch.ones(4, 4), torch.eye(4)
 
     def step():
@@ -146,7 +144,7 @@ def test_a_doubled_layer_in_mindspore_shows_in_shapes_and_memory(run, mindspore_
 
 @pytest.mark.exhaustive
 def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     from tests.models.torch_nets import mlp_step
 
     verdict = run("torch", mlp_step(), mlp_step(hidden=128))
@@ -160,7 +158,7 @@ def test_a_doubled_layer_in_torch_shows_in_shapes_and_memory(run):
 @pytest.mark.exhaustive
 def test_a_step_that_begins_to_allocate_fails_and_one_that_stops_is_better(run):
     """torch writes no event of memory for a step that allocates nothing; that is a 0, and not a gap."""
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     x, weight, out = torch.ones(64, 64), torch.eye(64), torch.empty(64, 64)
 
     def into():
@@ -206,7 +204,7 @@ def test_a_step_three_times_slower_warns_by_the_clock_and_fails_where_the_user_s
 @pytest.mark.exhaustive
 def test_a_lost_step_is_invalid(run, name):
     """The third profiled step runs nothing: what a profiler that lost a step leaves behind."""
-    pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip(name, reason=f"{name} is not installed: pip install -e '.[models]'")
     if name == "mindspore":
         from tests.models.mindspore_nets import on_cpu
 

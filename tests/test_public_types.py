@@ -84,7 +84,7 @@ WRONG = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install 'perfguard-ml[dev]'")
+@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed: pip install -e '.[dev]'")
 @pytest.mark.exhaustive
 def test_a_users_file_is_typed_and_each_typo_is_an_error(tmp_path):
     head = "import perfguard as pg\n\n\ndef test_wrong(guard: pg.Guard) -> None:\n"

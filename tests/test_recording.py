@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from perfguard.recording import (
     read_recording,
     write_recording,
 )
+from perfguard.version import upgrade_command
 from perfguard.window import Phase
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, RECORDINGS, names_the_next_command
 
@@ -240,7 +242,7 @@ def test_facts_of_a_newer_perfguard_say_to_upgrade(tmp_path, file):
     write_recording(recorded(tmp_path))
     path = tmp_path / file
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(StoreError, match="pip install --upgrade perfguard-ml"):
+    with pytest.raises(StoreError, match=re.escape(upgrade_command())):
         read_recording(tmp_path)
 
 

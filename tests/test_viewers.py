@@ -59,7 +59,7 @@ def tensorboard() -> str:
         return named
     if importlib.util.find_spec("torch_tb_profiler") is not None:
         return sys.executable
-    pytest.skip("torch-tb-profiler is not installed: pip install 'perfguard-ml[viewers]'")
+    pytest.skip("torch-tb-profiler is not installed: pip install -e '.[viewers]'")
 
 
 def asked(python: str | Path, script: str, *arguments: object) -> dict:
@@ -78,7 +78,7 @@ def asked(python: str | Path, script: str, *arguments: object) -> dict:
 
 def recorded_by_torch(place: Path) -> Path:
     """Record three steps of a real net as perfguard does."""
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     from perfguard.capture import backend
     from perfguard.capture.driver import Driver
     from perfguard.window import StepWindow

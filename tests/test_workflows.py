@@ -137,7 +137,7 @@ def test_a_refresh_is_offered_as_a_patch_that_applies(tmp_path):
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory):
     """A repository in which a pull request that makes a test slower is checked out as GitHub does."""
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     place = tmp_path_factory.mktemp("merged") / "project"
     new_project(place)
     with (place / "pyproject.toml").open("a") as settings:

@@ -16,7 +16,7 @@ from typing import Any
 from perfguard.documents import schemas_directory, shipped_json, violations
 from perfguard.errors import StoreError, UsageError, nearest
 from perfguard.extensions import dialect_folders
-from perfguard.version import REINSTALL
+from perfguard.version import reinstall_command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def layouts() -> tuple[Layout, ...]:
         try:
             loaded.append(_layout(json.loads(path.read_text(encoding="utf-8"))))
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            remedy = f"Run: {REINSTALL}"
+            remedy = f"Run: {reinstall_command()}"
             raise StoreError(f"{path} is damaged: {type(error).__name__}: {error}. {remedy}") from error
     loaded += _added_layouts({layout.id for layout in loaded})
     return tuple(sorted(loaded, key=lambda layout: (layout.order, layout.id)))

@@ -14,7 +14,7 @@ import click
 from perfguard.cli import options
 from perfguard.cli.output import Exit, echo, echo_data, echo_line, refuse_clash, screen, table_text
 from perfguard.errors import PerfguardError, StoreError, UsageError, counted
-from perfguard.version import UPGRADE
+from perfguard.version import upgrade_command
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -124,7 +124,7 @@ def _read_runs(path: Path, *, given: RunFacts) -> tuple[Sequence[Entry], Callabl
     if report.is_partial:
         raise StoreError(
             f"{path} was written by perfguard {report.written_by}, a newer one, and not all of it could be kept. "
-            f"Run: {UPGRADE}, then add it again"
+            f"Run: {upgrade_command()}, then add it again"
         )
     digest = digest_of(parsed(path, remedy="Write it again with: pytest --perfguard --perfguard-report FILE"))
     try:

@@ -18,7 +18,7 @@ import click
 from perfguard.cli import options
 from perfguard.cli.output import echo, echo_line
 from perfguard.errors import StoreError, UsageError, counted, listed
-from perfguard.version import DISTRIBUTION, REINSTALL, install_command
+from perfguard.version import SOMEWHERE, Origin, origin, reinstall_command
 
 if TYPE_CHECKING:
     from perfguard.cli.pytest_settings import PytestSettings
@@ -352,6 +352,8 @@ def _plan_ci(
             text = re.sub(rf"(?m)^( +{key}:) .*$", rf"\1 {value}", text, count=1)
         lines = [line.strip() for line in text.splitlines() if line.strip().partition(":")[0] in values]
         additions.append(Addition(path=path, text=text, shown=tuple(lines)))
+    if SOMEWHERE in "".join(line for one in additions for line in one.shown):
+        todo.append(f"replace {SOMEWHERE} in the CI job by a clone or wheel of perfguard that the runner can read")
     if ci == "gitlab" and any(one.path.name == "perfguard.yml" for one in additions):
         todo.append("add to .gitlab-ci.yml: include: [{local: /.gitlab/perfguard.yml}]")
 
@@ -369,18 +371,24 @@ def _jobs(project: Project, ci: str, tests: str, prefix: str) -> Iterator[tuple[
         return
     folder = next((place for place in _WORKFLOWS if place.is_dir()), None)
     if folder is None:
-        raise StoreError(f"perfguard's workflows are missing from {_WORKFLOWS[0]}; run: {REINSTALL}")
+        raise StoreError(f"perfguard's workflows are missing from {_WORKFLOWS[0]}; run: {reinstall_command()}")
     text = (folder / "perfguard.yml").read_text(encoding="utf-8")
     text = text.replace("cache-dependency-path: pyproject.toml", f"cache-dependency-path: {prefix}pyproject.toml")
     values = {
         "INSTALL": install,
-        "INSTALL_HISTORY": install_command("history,html"),
+        "INSTALL_HISTORY": f"pip install {_of_a_runner().requirement('history,html')}",
         "TESTS": tests,
         "BASELINES": f"{prefix}{_baselines(project)}",
     }
     target = top / ".github" / "workflows"
     yield target / "perfguard.yml", text, values
     yield target / "perfguard-comment.yml", (folder / "perfguard-comment.yml").read_text(encoding="utf-8"), {}
+
+
+def _of_a_runner() -> Origin:
+    """Return what perfguard is installed from if a CI runner reaches it as well: a URL, not a path of this machine."""
+    found = origin()
+    return found if "://" in found.address else Origin()
 
 
 def _install(project: Project, prefix: str) -> str:
@@ -392,7 +400,7 @@ def _install(project: Project, prefix: str) -> str:
         words.append(f"-e {prefix or '.'}")
     if (project.root / "requirements.txt").is_file():
         words.append(f"-r {prefix}requirements.txt")
-    words.append(f"'{DISTRIBUTION}[html]'")
+    words.append(_of_a_runner().requirement("html"))
     if project.framework is not None:
         version = (package_version(project.framework) or "").partition("+")[0]
         words.append(f"{project.framework}=={version}" if version else project.framework)

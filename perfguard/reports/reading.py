@@ -20,7 +20,7 @@ from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_from_document
 from perfguard.validator import Validator
-from perfguard.version import UPGRADE, __version__
+from perfguard.version import __version__, upgrade_command
 
 _REMEDY = "Write it again with: pytest --perfguard --perfguard-report FILE"
 #: Lists of a workload whose items are independent: an unknown one is left out, and counted.
@@ -56,12 +56,12 @@ def read_run(path: Path) -> RunReport:
     try:
         left_out = _leave_out_unknown(document)
         what = ", ".join(f"{count} x {name}" for name, count in sorted(left_out.items())) or "nothing of what it says"
-        remark = f"{written}, so this was left out: {what}. All of it is shown after: {UPGRADE}"
+        remark = f"{written}, so this was left out: {what}. All of it is shown after: {upgrade_command()}"
         return replace(_run_report(path, document, remarks=(remark,)), is_partial=True)
     except (StoreError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise StoreError(
             f"{path} was written by {writer}, in format {number}, of which this perfguard ({__version__}, format {newest}) can "
-            f"read nothing. Run: {UPGRADE}"
+            f"read nothing. Run: {upgrade_command()}"
         ) from error
 
 

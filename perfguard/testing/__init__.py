@@ -10,7 +10,7 @@ derived from it: two files that state the same fact agree to the last digit.
         generate("pt-npu", ranks=2, steps=3, conditions={"level2": True}).write(tmp_path)
         assert len(my_reader(tmp_path)) == 2
 
-With hypothesis (`pip install 'perfguard-ml[testing]'`), any directory of a layout, in any size and under any condition:
+With hypothesis (`pip install '/path/to/perfguard[testing]'`), any directory of a layout, in any size and under any condition:
 
     from hypothesis import given
     from perfguard.testing import directories

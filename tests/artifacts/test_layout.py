@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from perfguard.artifacts.layout import Slot, glob_pattern, layout_named, layouts
 from perfguard.documents import schemas_directory
 from perfguard.errors import StoreError, UsageError
+from perfguard.version import reinstall_command
 
 
 def a_slot(path: str, name: str = "x", **more: Any) -> Slot:
@@ -111,5 +112,5 @@ def test_a_damaged_layout_is_one_sentence_and_a_command(tmp_path, monkeypatch, t
     (tmp_path / "layouts").mkdir()
     (tmp_path / "layouts" / "ms-2.0.json").write_text(text)
     monkeypatch.setattr("perfguard.artifacts.layout.schemas_directory", lambda: tmp_path)
-    with pytest.raises(StoreError, match=r"ms-2.0.json is damaged: .* Run: pip install --force-reinstall perfguard-ml"):
+    with pytest.raises(StoreError, match="ms-2.0.json is damaged: .* Run: " + re.escape(reinstall_command())):
         layouts.__wrapped__()

@@ -20,10 +20,11 @@ from perfguard.gate import examine
 from perfguard.judge.tolerance import Policy
 from perfguard.recording import Recording
 from perfguard.testing import generate
+from perfguard.version import install_command
 from tests.cli import run
 from tests.conftest import RECORDINGS
 
-fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard-ml[remote]")
+fsspec = pytest.importorskip("fsspec", reason="URLs need the extra remote")
 
 
 @pytest.fixture
@@ -198,7 +199,7 @@ def test_fsspec_is_named_where_it_is_missing():
     with mock.patch.dict(sys.modules, {"fsspec": None, "fsspec.core": None, "fsspec.registry": None}):
         found = run("check", "s3://bucket/run")
     assert found.exit_code == 2
-    assert "Run: pip install 'perfguard-ml[remote]'" in found.stderr
+    assert f"Run: {install_command('remote')}" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -203,9 +203,7 @@ def test_threads_are_set_for_the_capture_and_put_back(tmp_path):
 
 @pytest.mark.exhaustive
 def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
-    mindspore = pytest.importorskip(
-        "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"
-    )
+    mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
     from tests.models.mindspore_nets import on_cpu, transformer_step
 
     mode = mindspore.get_context("mode")
@@ -232,9 +230,7 @@ def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
 
 @pytest.mark.exhaustive
 def test_a_failing_mindspore_step_harms_nobody(tmp_path):
-    mindspore = pytest.importorskip(
-        "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"
-    )
+    mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
     import numpy as np
 
     from tests.models.mindspore_nets import on_cpu
@@ -278,7 +274,7 @@ def test_an_unknown_backend_is_one_sentence(name, sentence):
 def test_every_backend_keeps_the_protocol():
     methods = {"prepare", "restore", "target", "synchronize", "start", "advance", "stop", "conditions", "name"}
     for name in BACKENDS:
-        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install -e '.[models]'")
         assert methods <= set(dir(backend(name)))
 
 

@@ -44,7 +44,7 @@ INFERRED = {"BiasAdd": 2, "Depend": 1, "Load": 4, "MakeTuple": 2, "MatMul": 2, "
 
 
 def needs_mindspore():
-    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
 
 
 def compiled(

@@ -543,7 +543,7 @@ class Heard(list):
 
 @pytest.fixture(scope="module")
 def wheel():
-    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
     from mindspore.profiler import envprofiler
     from mindspore.profiler.common import profiler_parameters
     from mindspore.profiler.dynamic_profile import dynamic_profiler_config_context as dynamic

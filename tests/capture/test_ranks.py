@@ -26,9 +26,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 
 
 def run(launcher: str, directory: Path, window: str | None = "3:5") -> ScriptRun:
-    pytest.importorskip(
-        {"msrun": "mindspore", "torchrun": "torch"}[launcher], reason="pip install 'perfguard-ml[models]'"
-    )
+    pytest.importorskip({"msrun": "mindspore", "torchrun": "torch"}[launcher], reason="pip install -e '.[models]'")
     name = {"msrun": "ms_ranks.py", "torchrun": "torch_ranks.py"}[launcher]
     script = Script(
         command=(sys.executable, str(SCRIPTS / name)),
@@ -178,7 +176,7 @@ def test_the_time_of_ranks_without_a_step_to_warm_up_is_shown_only(odd):
 
 @pytest.mark.exhaustive
 def test_ranks_that_the_script_starts_itself_are_told_apart(tmp_path, monkeypatch):
-    pytest.importorskip("torch", reason="pip install 'perfguard-ml[models]'")
+    pytest.importorskip("torch", reason="pip install -e '.[models]'")
     monkeypatch.setenv("STORE", str(tmp_path / "store"))
     command = (sys.executable, str(SCRIPTS / "run_loops.py"), "ranks")
     script = Script(command=command, window=StepWindow.from_text("3:5"), timeout_s=120)

@@ -36,7 +36,7 @@ TORCH, SEED, LOOP, LOOPS = (
 
 @pytest.fixture
 def mindspore():
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install -e '.[models]'")
 
 
 def run(tmp_path: Path, *command: str, window: str | None = None, place: str = "out", **how) -> ScriptRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import nullcontext
 
@@ -12,6 +13,7 @@ from perfguard.capture import lightning_callback, trainer_callback
 from perfguard.capture.controlled import ControlledWindow, TurnsWindow
 from perfguard.capture.training import OneStep, Training
 from perfguard.errors import CaptureError, PerfguardError, UsageError
+from perfguard.version import install_command
 from tests.capture.test_turns import Backend, Told
 
 
@@ -46,7 +48,7 @@ def test_without_the_gate_there_is_one_step():
 
 @pytest.mark.exhaustive
 def test_a_timed_process_stops_the_training_when_it_has_enough(monkeypatch):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     from perfguard.capture import backend
 
     for name, value in {"WINDOW_S": 0.01, "LONGEST_WINDOW_S": 0.05, "WARMUP_S": 0.01, "REST_S": 0.0}.items():
@@ -99,5 +101,5 @@ def test_a_framework_that_is_not_installed_is_named(monkeypatch, module, package
     monkeypatch.delitem(sys.modules, "pytorch_lightning", raising=False)
     module._callback_class.cache_clear()
     make = getattr(module, module.__name__.rpartition(".")[2])
-    with pytest.raises(CaptureError, match=rf"cannot be imported .*pip install 'perfguard-ml\[{extra}\]'"):
+    with pytest.raises(CaptureError, match=f"cannot be imported .*{re.escape(install_command(extra))}"):
         make(Training(OneStep, done=lambda steps: None, failing=nullcontext))

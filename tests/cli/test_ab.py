@@ -176,7 +176,7 @@ def checkout(tmp_path):
 
 
 def use_torch(checkout):
-    pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     checkout.backend = "torch"
 
 

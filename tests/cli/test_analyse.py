@@ -15,7 +15,7 @@ RECORDED = RECORDINGS / "mindspore-graph"
 @pytest.fixture
 def collected(tmp_path):
     """A recording of perfguard's whose analysis is gone."""
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install -e '.[models]'")
     out = copied(RECORDED, tmp_path / "out")
     for place in out.rglob("ASCEND_PROFILER_OUTPUT"):
         shutil.rmtree(place)

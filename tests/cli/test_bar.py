@@ -45,7 +45,7 @@ def test_quiet_has_no_bar():
 
 @pytest.mark.exhaustive
 def test_calibrate_says_which_run_it_is_at_and_what_is_left(tmp_path):
-    pytest.importorskip("scipy", reason="scipy is not installed: pip install 'perfguard-ml[calibrate]'")
+    pytest.importorskip("scipy", reason="scipy is not installed: pip install -e '.[calibrate]'")
     (tmp_path / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\naddopts = "-p no:randomly -p no:hypothesispytest -p no:benchmark"\n[tool.perfguard]\n'
     )

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from perfguard.artifacts.layout import layouts
 from perfguard.documents import schema
+from perfguard.version import upgrade_command
 from tests.cli import RECORDINGS, TORCH, copied, run
 
 #: What a terminal would obey, or what would turn a line into two.
@@ -255,7 +256,7 @@ def test_an_unknown_code_is_refused_with_the_nearest(code, hint):
     [
         ("{", "is damaged"),
         ('{"format": 1}', "is damaged"),
-        ('{"format": 99}', "a newer perfguard wrote it. Run: pip install --upgrade perfguard-ml"),
+        ('{"format": 99}', f"a newer perfguard wrote it. Run: {upgrade_command()}"),
         ("[" * 100_000, "is damaged"),
         ("[1]", "is damaged"),
         ('{"format": NaN}', "is damaged"),

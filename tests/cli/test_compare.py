@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 
 from perfguard.documents import schema
 from perfguard.testing import generate
+from perfguard.version import upgrade_command
 from tests.cli import RECORDINGS, TORCH, copied, report_file, run
 
 GRAPH = RECORDINGS / "mindspore-graph"
@@ -469,7 +470,7 @@ def test_a_damaged_report_is_said_in_one_sentence(tmp_path, swap, text, message)
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr.startswith(f"perfguard: {tmp_path / 'bad.json'} ")
     assert message in found.stderr
-    assert "pytest --perfguard --perfguard-report FILE" in found.stderr or "pip install --upgrade" in found.stderr
+    assert "pytest --perfguard --perfguard-report FILE" in found.stderr or upgrade_command() in found.stderr
     assert len(found.stderr.splitlines()) == 1
 
 

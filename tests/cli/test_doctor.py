@@ -15,6 +15,7 @@ import pytest
 from perfguard.capture.environment import cpu_model, environment
 from perfguard.cli import doctor
 from perfguard.cli.pytest_settings import pytest_settings
+from perfguard.version import install_command
 from tests.cli import run, stored
 from tests.cli.test_init import PAGE, write
 from tests.programs import run_program
@@ -49,7 +50,7 @@ def test_no_framework_is_something_to_do():
     found = run("doctor", "--no-noise")
     assert found.exit_code == 4
     assert "to do  framework      none" in found.output
-    assert re.search(r"^1\. .*pip install 'perfguard-ml\[torch\]'", found.output, re.MULTILINE)
+    assert re.search(rf"^1\. .*{re.escape(install_command('torch'))}", found.output, re.MULTILINE)
     assert found.output.endswith("1 thing to do\n")
 
 
@@ -80,7 +81,7 @@ def test_a_framework_that_does_not_work_loses_only_itself(tmp_path, monkeypatch)
 
 @pytest.mark.slow
 def test_numpy_2_beside_mindspore_is_something_to_do(tmp_path, monkeypatch):
-    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
     monkeypatch.setitem(sys.modules, "torch", None)
     # What an installed numpy 2 tells importlib.metadata.
     write(tmp_path, {"numpy-2.3.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: numpy\nVersion: 2.3.0\n"})
@@ -95,7 +96,7 @@ def test_numpy_2_beside_mindspore_is_something_to_do(tmp_path, monkeypatch):
 @pytest.mark.exhaustive
 def test_what_is_installed_works_and_the_noise_is_measured(tmp_path):
     for name in FRAMEWORKS:
-        pytest.importorskip(name, reason=f"{name} is not installed: pip install 'perfguard-ml[models]'")
+        pytest.importorskip(name, reason=f"{name} is not installed: pip install -e '.[models]'")
     found = run_program(Path(sys.executable).with_name("perfguard"), "doctor", cwd=tmp_path, PYTEST_ADDOPTS="")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout.endswith("nothing to do\n")
@@ -136,7 +137,7 @@ def test_a_project_is_what_its_files_say(without_frameworks):
         "not installed": (
             {"pyproject.toml": '[tool.perfguard]\nbackend = "torch"\n'},
             "project",
-            "'perfguard-ml[torch]'",
+            install_command("torch"),
         ),
         "no baseline": ({"pyproject.toml": "[tool.perfguard]\n"}, "baselines", "pytest --perfguard-update"),
     }

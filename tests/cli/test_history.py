@@ -22,11 +22,12 @@ from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.stores.history import open_history
+from perfguard.version import install_command, upgrade_command
 from tests.cli import RECORDINGS, TORCH, report_file, run
 from tests.facts import ELSEWHERE, FINGERPRINT, HERE, WORKLOAD, names_the_next_command
 from tests.programs import run_program
 
-pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'perfguard-ml[history]'")
+pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install -e '.[history]'")
 
 from perfguard.stores.history.tables import VERSION_TABLE
 from tests.histories import commit, report
@@ -199,7 +200,7 @@ def test_a_report_of_a_newer_perfguard_waits_for_that():
     assert done.exit_code == 2
     (said,) = done.stderr.splitlines()
     assert said.startswith("not added: newer.json was written by perfguard 9.0, a newer one")
-    assert "pip install --upgrade perfguard-ml" in said
+    assert upgrade_command() in said
     assert history("show").exit_code == 2
     path.write_text(json.dumps(document))
     assert history("add", path).output.startswith("added: newer.json is run 1 ")
@@ -332,7 +333,7 @@ def test_a_history_that_is_locked_keeps_what_was_there(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_password_is_never_printed(monkeypatch):
     report(Path("r.json"), 1, {"steps": 5})
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     url = "postgresql://me:hidden-word@127.0.0.1:1/db"
     monkeypatch.setenv("PERFGUARD_HISTORY", url)
     for command in (("add", "r.json"), ("show",), ("trend", "--history", url)):
@@ -648,7 +649,7 @@ except UsageError as error:
         else:
             assert remarks == "()"
             assert said.startswith("perfguard history needs ")
-        assert "pip install 'perfguard-ml[history]'" in (remarks if there else said)
+        assert install_command("history") in (remarks if there else said)
 
 
 # -- prune ---------------------------------------------------------------------------------------------------------------

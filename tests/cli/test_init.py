@@ -395,7 +395,7 @@ def test_a_package_in_a_larger_repository(tmp_path):
     assert workflow["env"]["TESTS"] == "packages/a/tests/test_perfguard.py"
     assert workflow["env"]["BASELINES"] == "packages/a/tests/baselines"
     assert workflow["env"]["INSTALL"].startswith(
-        "pip install -r packages/a/requirements.txt 'perfguard-ml[html]' torch"
+        "pip install -r packages/a/requirements.txt '/path/to/perfguard[html]' torch"
     )
     caches = [step["with"].get("cache-dependency-path") for step in workflow["jobs"]["gate"]["steps"] if "with" in step]
     assert "packages/a/pyproject.toml" in caches
@@ -417,7 +417,9 @@ def test_the_ci_job_is_what_the_service_accepts(tmp_path, ci, schema):
     run("init", tmp_path, "--yes", "--ci", ci)
     files = [*tmp_path.glob(".github/workflows/*.yml"), *tmp_path.glob(".gitlab-ci.yml")]
     assert files
-    assert all("pip install -e . 'perfguard-ml[html]' torch" in f.read_text() for f in files if "comment" not in f.name)
+    assert all(
+        "pip install -e . '/path/to/perfguard[html]' torch" in f.read_text() for f in files if "comment" not in f.name
+    )
     done = run_program(sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -536,7 +538,7 @@ session("--perfguard")
 )
 @pytest.mark.exhaustive
 def test_the_first_test_is_green_and_a_wider_layer_is_red(tmp_path, framework, model):
-    pytest.importorskip(framework, reason=f"{framework} is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip(framework, reason=f"{framework} is not installed: pip install -e '.[models]'")
     write(tmp_path, {"model.py": model})
     assert run("init", tmp_path, "--yes").exit_code == 0
     # Times are not what is tested here.

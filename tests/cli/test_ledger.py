@@ -125,7 +125,7 @@ def test_every_dialect_has_one(tmp_path, layout, conditions, ranks):
 
 def record(directory, *, hidden=128, products=0):
     """Record a training step of an MLP, with so many products of matrices that nobody needs."""
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     from perfguard.capture import backend
     from perfguard.capture.driver import Driver
 

@@ -264,7 +264,7 @@ def test_where_there_is_a_history_the_page_says_since_when(report, tmp_path):
 
 @pytest.mark.usefixtures("report")
 def test_a_report_connects_to_a_server_only_where_it_is_asked_to(tmp_path, monkeypatch):
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0)
         url = f"postgresql://me:hidden@127.0.0.1:{listener.getsockname()[1]}/db?connect_timeout=2"

@@ -147,7 +147,7 @@ def test_a_baseline_gets_worse_for_a_reason_only(judged):
 
 @pytest.mark.exhaustive
 def test_the_sample_of_the_documents_ends_in_a_verdict(project):
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install -e '.[models]'")
     ended = perfguard(project, "--update", "--", "python", "seed_train.py")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1] == "trained"

@@ -20,7 +20,7 @@ from perfguard.settings import read_settings
 from tests.docs.commands import difference, measures, new_project, normal, outputs
 from tests.docs.pages import OF_THEIR_OWN_TESTS, REASONS, ROOT, Block, blocks_of, page_paths
 
-pytest.importorskip("markdown_it", reason="the docs are not installed: pip install 'perfguard-ml[docs]'")
+pytest.importorskip("markdown_it", reason="the docs are not installed: pip install -e '.[docs]'")
 
 BLOCKS = [block for path in page_paths() for block in blocks_of(path)]
 CONSOLES = sorted({block.page for block in BLOCKS if block.language == "console" and "shown" not in block.marks})

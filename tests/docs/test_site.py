@@ -129,7 +129,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     named = os.environ.get("PERFGUARD_SITE")
     place = Path(named) if named else tmp_path_factory.mktemp("site")
     if not named:
-        pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install 'perfguard-ml[docs]'")
+        pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install -e '.[docs]'")
         command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", str(DOCS), str(place)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from perfguard.engines import engine_named
 from perfguard.engines.spread import spread
 from perfguard.errors import UsageError
 from perfguard.recording import Recording
+from perfguard.version import install_command
 from tests.cli import run
 from tests.engines import calls
 from tests.installed import needed
@@ -163,7 +164,7 @@ def test_the_package_is_named_where_it_is_missing(ranks):
     with mock.patch.dict(sys.modules, {"distributed": None}):
         found = run("check", ranks, "--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")
     assert found.exit_code == 2
-    assert "Run: pip install 'perfguard-ml[dask]'" in found.stderr
+    assert f"Run: {install_command('dask')}" in found.stderr
 
 
 def test_a_cluster_without_workers_is_said_in_a_sentence(ranks):
@@ -180,7 +181,7 @@ def test_a_directory_that_workers_do_not_see_is_said(engine, tmp_path):
 
 @pytest.mark.exhaustive
 def test_a_url_of_this_process_is_for_no_cluster(scheduler):
-    fsspec = pytest.importorskip("fsspec", reason="URLs need the extra perfguard-ml[remote]")
+    fsspec = pytest.importorskip("fsspec", reason="URLs need the extra remote")
     fsspec.filesystem("memory").pipe("/of-this-process/a.txt", b"text")
     found = run("check", "memory://of-this-process", "--engine", "dask", "--scheduler", scheduler)
     assert found.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import suppress
 from dataclasses import FrozenInstanceError
@@ -21,11 +22,12 @@ from perfguard.errors import UsageError
 from perfguard.window import StepWindow
 from tests.programs import run_program
 
-yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install 'perfguard-ml[mindformers]'")
+yaml = pytest.importorskip("yaml", reason="PyYAML is an extra: pip install -e '.[mindformers]'")
 
 from perfguard.configuration import configuration_schema  # noqa: E402
 from perfguard.integrations import mindformers  # noqa: E402
 from perfguard.integrations.mindformers import read_mindformers  # noqa: E402
+from perfguard.version import install_command  # noqa: E402
 
 SCRIPTS = Path(__file__).parent / "scripts"
 KEYS = [name for name, one in configuration_schema("mindformers")["properties"].items() if "x-since" in one]
@@ -73,7 +75,7 @@ def refused(read, text: str, **more: Any) -> str:
         read(text, **more)
     message = str(caught.value)
     assert "\n" not in message
-    assert message.endswith((".", "?", "'perfguard-ml[mindformers]'"))
+    assert message.endswith((".", "?", install_command("mindformers")))
     return message
 
 
@@ -595,7 +597,7 @@ def test_a_billion_laughs_are_a_few_names(read):
 
 def test_pyyaml_is_asked_for_by_its_extra(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(UsageError, match=r"Run: pip install 'perfguard-ml\[mindformers\]'"):
+    with pytest.raises(UsageError, match=re.escape(f"Run: {install_command('mindformers')}")):
         read("profile: True")
 
 

@@ -214,7 +214,7 @@ def first_and_last(window):
 
 @pytest.fixture(scope="module")
 def mindspore():
-    return pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'")
+    return pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
 
 
 @pytest.mark.slow

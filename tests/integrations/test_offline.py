@@ -53,7 +53,7 @@ def said(directory, options=OPTIONS):
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """What runs of MindSpore that ended in these ways left behind, really made."""
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install -e '.[models]'")
     root = tmp_path_factory.mktemp("recorded")
     runs = [
         subprocess.Popen(
@@ -190,7 +190,7 @@ def test_an_analysis_that_takes_too_long_is_ended(copy):
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_a_mindspore_for_the_cpu_does_not_analyse_what_an_ascend_device_recorded(tmp_path):
-    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install 'perfguard-ml[models]'")
+    pytest.importorskip("mindspore", reason="mindspore is not installed: pip install -e '.[models]'")
     generate("ms-2.5+", conditions={"analysed": False}).write(tmp_path)
     before = contents(tmp_path, without=())
     (line,) = said(tmp_path)

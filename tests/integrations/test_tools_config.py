@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from copy import deepcopy
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import LARGEST_BYTES
 from perfguard.integrations.tools_config import ToolsConfig, read_tools_config, tools_config
+from perfguard.version import install_command
 from perfguard.window import StepWindow
 
 #: MindSpeed-MM's own file, whole.
@@ -361,12 +363,12 @@ def test_what_is_no_file_is_refused(tmp_path):
 def test_yaml_without_pyyaml_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     path = written(tmp_path, "tools: {}\n", "fsdp2.yaml")
-    with pytest.raises(UsageError, match=r"PyYAML is not installed. Run: pip install 'perfguard-ml\[mindformers\]'"):
+    with pytest.raises(UsageError, match=re.escape(f"PyYAML is not installed. Run: {install_command('mindformers')}")):
         read_tools_config(path)
 
 
 def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install -e '.[mindformers]'")
     path = written(tmp_path, yaml.safe_dump({"model": {"any": ["thing"]}, "tools": REAL}), "fsdp2.yaml")
 
     found = read_tools_config(path)
@@ -421,7 +423,7 @@ def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
     ],
 )
 def test_bad_yaml_is_refused_with_its_place(tmp_path, text, sentence):
-    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install -e '.[mindformers]'")
     with pytest.raises(UsageError) as caught:
         read_tools_config(written(tmp_path, text, "fsdp2.yml"))
     assert sentence in str(caught.value)

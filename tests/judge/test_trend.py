@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from perfguard import thresholds
 from perfguard.judge.tolerance import Tolerance, default_tolerance
 from perfguard.judge.trend import Series, Trend, change_points, trend
 from perfguard.measure import METRICS
+from perfguard.version import install_command
 from tests.histories import series
 from tests.installed import needs
 
@@ -379,5 +381,5 @@ def test_what_is_missing_is_said_with_the_command_that_brings_it(monkeypatch, pa
 
     monkeypatch.setitem(sys.modules, package, None)
     values = noisy(40, seed=1, level=ramp(40, 0.3))
-    with pytest.raises(UsageError, match=r"pip install 'perfguard-ml\[history\]'"):
+    with pytest.raises(UsageError, match=re.escape(install_command("history"))):
         change_points(values) if function == "change_points" else told(series(values))

@@ -8,9 +8,7 @@ import pytest
 @pytest.fixture
 def mindspore_mode():
     """Switch MindSpore's execution mode for one test; the mode is the process's, so it is put back."""
-    mindspore = pytest.importorskip(
-        "mindspore", reason="MindSpore is not installed: pip install 'perfguard-ml[models]'"
-    )
+    mindspore = pytest.importorskip("mindspore", reason="MindSpore is not installed: pip install -e '.[models]'")
     from tests.models.mindspore_nets import on_cpu
 
     before = mindspore.get_context("mode")

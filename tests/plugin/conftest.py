@@ -210,7 +210,7 @@ class Project:
 
     def write(self, name: str, source: str) -> Path:
         if "import torch" in source:
-            pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+            pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         earlier = path.stat().st_mtime if path.exists() else 0.0

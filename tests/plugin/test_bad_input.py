@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from perfguard.version import install_command, upgrade_command
 from tests.plugin.conftest import RECORDINGS, Project
 
 pytestmark = pytest.mark.slow
@@ -296,7 +297,7 @@ def test_a_missing_framework_is_one_sentence_with_the_pip_command(project, conft
     for framework in ("torch", "mindspore"):
         line = run.line(f"FAILED test_f.py::test_{framework}")
         assert f"perfguard: The {framework} backend needs {framework}, and it" in line.replace("MindSpore", "mindspore")
-        assert f"Run: pip install 'perfguard-ml[{framework}]'" in line
+        assert f"Run: {install_command(framework)}" in line
 
 
 # -- baselines ----------------------------------------------------------------------------------------------------------
@@ -312,7 +313,7 @@ DAMAGED = {
     "newer": (
         b'{"format": 99}',
         "has format 99, but this perfguard reads formats up to 1",
-        "pip install --upgrade perfguard-ml",
+        upgrade_command(),
     ),
 }
 
@@ -376,7 +377,7 @@ def test_an_update_does_not_overwrite_a_baseline_of_a_newer_perfguard(recorded):
     run = recorded.run("--perfguard-update")
     assert (recorded.directory / BASELINE).read_text() == '{"format": 99}'
     assert (run.status, run.counts) == (1, {"failed": 1, "passed": 1})
-    assert "pip install --upgrade perfguard-ml" in run.line("FAILED test_a.py::test_one")
+    assert upgrade_command() in run.line("FAILED test_a.py::test_one")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on a file's size to stand for a full disk")

@@ -189,7 +189,7 @@ def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slo
     assert set(re.findall(r"\+\d+\.\d %", shown)) <= {percentage, "+10.0 %"}
     assert "units" not in slower.text + markdown
 
-    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install 'perfguard-ml[history]'")
+    pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed: pip install -e '.[history]'")
     monkeypatch.chdir(gated.directory)
     monkeypatch.setenv("PERFGUARD_HISTORY", "history.db")
     monkeypatch.setenv("COLUMNS", "1000")
@@ -203,7 +203,7 @@ def test_every_form_of_a_report_has_the_same_time_and_the_same_change(gated, slo
 
 
 def test_a_page_has_the_same_time_and_the_same_change(gated, slower):
-    pytest.importorskip("jinja2", reason="Jinja2 is not installed: pip install 'perfguard-ml[html]'")
+    pytest.importorskip("jinja2", reason="Jinja2 is not installed: pip install -e '.[html]'")
     (verdict,) = read_report(gated.directory / "slow.json")
     step = verdict_document(verdict)["step"]
     assert step == gated.report("slow.json")["workloads"][0]["step"]

@@ -139,7 +139,7 @@ test_function.__test__ = False  # type: ignore[attr-defined]
 @pytest.fixture(scope="module", params=[(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
 def swallowed(request, module_project) -> tuple[Run, Project]:
     if request.param:
-        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
     project: Project = module_project("swallowing")
     project.write("test_s.py", HEAD + "".join(test_function(name, body) for name, (body, _) in SWALLOWED.items()))
     files = ("--perfguard-report=report.json", "--junitxml=junit.xml")
@@ -240,7 +240,7 @@ TAKEN_OUT = "def pytest_collection_modifyitems(items): items[:] = [i for i in it
 @pytest.mark.variants(1)
 def test_a_marker_is_the_users_word_and_is_counted(project, options):
     if options:
-        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
     project.write("test_m.py", MARKED)
     project.write("conftest.py", TAKEN_OUT)
     run = project.run("--perfguard", *options)
@@ -422,7 +422,7 @@ def test_what_is_green_stays_green(turned, way):
 
 
 def test_hooks_of_workers_and_the_controller_turn_nothing_green(project):
-    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
     another_report, _ = TURNED["makereport, another report"]
     rewritten = "@pytest.hookimpl(tryfirst=True)\ndef pytest_runtest_logreport(report): report.outcome = 'passed'\n"
     write_case(project, f"{another_report}\n{rewritten}{STATUS_0}")
@@ -434,7 +434,7 @@ def test_hooks_of_workers_and_the_controller_turn_nothing_green(project):
 
 @pytest.mark.exhaustive
 def test_a_worker_that_exits_with_status_0_is_red(project):
-    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
     write_case(project, f"{STATUS_0}TEST: import os\n    os._exit(0)")
     run = project.run("--perfguard", "-n1", "--perfguard-time=off")
     assert (run.status, run.counts["failed"]) == (1, 1), run.text

@@ -179,7 +179,7 @@ def test_the_command_that_a_run_prints_works_where_it_ran(two, monkeypatch):
 
 @pytest.mark.exhaustive
 def test_workers_use_the_nearest_settings_too(two):
-    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+    pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
     (two.directory / "b" / "test_x.py").rename(two.directory / "b" / "test_z.py")
     run = two.run("-n1", "--perfguard", "--perfguard-time=off", "--perfguard-report=report.json")
     assert two.findings() == {

@@ -35,7 +35,7 @@ RENAMED = ("test_a.py::test_one", "test_a.py::test_first"), ("test_b.py", "test_
 @pytest.mark.variants(1)
 def test_a_test_without_a_baseline_names_the_one_it_looks_like(renamed, arguments):
     if arguments:
-        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+        pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
     run = renamed.run("--perfguard", "--perfguard-report=report.json", *arguments)
     assert (run.status, run.counts) == (1, {"failed": 3, "passed": 1}), run.text
     found = {one["workload"]: one["findings"] for one in renamed.report()["workloads"] if one["findings"]}

@@ -214,7 +214,7 @@ def test_one_suspect_has_the_later_processes_to_itself_and_the_others_share_one(
 @pytest.mark.exhaustive
 def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
     """They have limits of their own; the first test of a file waits for the processes that time all of them."""
-    pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install 'perfguard-ml[test]'")
+    pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install -e '.[test]'")
     slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(10 if IN_A_PROCESS else 0)\n"
     conftest = f"{CONFTEST}\n{slow}\nthresholds.LEAST_TIMEOUT_S = 300.0\n"
     project = written(module_project("limited"), conftest)

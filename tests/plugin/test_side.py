@@ -147,7 +147,7 @@ def test_what_is_set_for_the_whole_process_is_told(monkeypatch):
 
 
 def test_what_torch_keeps_is_told(monkeypatch):
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     before = process_switches(os.environ)
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", not torch.backends.cudnn.benchmark)
     after = process_switches(os.environ)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.plugin.conftest import RECORDINGS, SECONDS_UNTIL_A_HANG, TORCH_HEAD, WRITTEN_HEAD, Project
 
-pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install 'perfguard-ml[test]'")
+pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")
 pytestmark = pytest.mark.slow
 
 FILES = {"test_a.py": "torch-mlp", "test_b.py": "torch-repeat2", "test_c.py": "torch-mlp"}

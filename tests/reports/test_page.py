@@ -32,6 +32,7 @@ from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, nu
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
 from perfguard.reports.page.timeline import timeline_sides
+from perfguard.version import install_command
 from perfguard.window import Phase
 from tests.reports import runs_to_show as show
 
@@ -121,7 +122,7 @@ def test_without_its_packages_one_sentence_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == (
-        "UsageError the page is made with Jinja2, which is not installed; run: pip install 'perfguard-ml[html]'\n"
+        f"UsageError the page is made with Jinja2, which is not installed; run: {install_command('html')}\n"
     ), done.stderr
 
 

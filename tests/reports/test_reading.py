@@ -18,6 +18,7 @@ from perfguard.reports import REPORTERS, RunReport
 from perfguard.reports.document import report_document, report_json
 from perfguard.reports.page import page_html
 from perfguard.reports.reading import read_report, read_run
+from perfguard.version import upgrade_command
 from tests.reports import runs_to_show as show
 
 
@@ -100,7 +101,7 @@ def test_a_newer_report_is_shown_as_far_as_it_is_known_and_judged_by_nobody(run,
         "1 x cloud, 1 x comparisons, 1 x findings, which are among the notes, 1 x heat, 1 x ledger, 1 x measurements"
         in remark
     )
-    assert "pip install --upgrade perfguard-ml" in remark
+    assert upgrade_command() in remark
     last = found.verdicts[1]
     assert (last.outcome, last.ledger) == (Outcome.FAILED, None)
     assert last.findings == without_weights(run.verdicts[1]).findings

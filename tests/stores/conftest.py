@@ -14,7 +14,7 @@ _NAMES = (f"history{number}" for number in itertools.count())
 @pytest.fixture(scope="session")
 def server() -> Server:
     """A server that runs; it is not to be stopped."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     if programs() is None:
         pytest.skip("PostgreSQL is not installed here: apt-get install postgresql")
     with running() as found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import replace
@@ -21,6 +22,7 @@ from perfguard.judge.tolerance import Policy
 from perfguard.recording import read_recording
 from perfguard.stores import STORES, directory
 from perfguard.stores.directory import BaselineDirectory, file_name
+from perfguard.version import upgrade_command
 from tests.facts import RECORDINGS, WORKLOAD, baseline, gated, measured, names_the_next_command, unwritable_directory
 
 CALLS = measured("operator_calls", 2, "MatMul")
@@ -311,7 +313,7 @@ def test_a_damaged_baseline_is_refused_and_kept(tmp_path, damage):
 def test_a_baseline_of_a_newer_format_says_to_upgrade(tmp_path):
     store, path = saved(tmp_path)
     path.write_text(edit(format=2, unheard="of")(path.read_text()))
-    with pytest.raises(StoreError, match=r"format 2.*pip install --upgrade perfguard-ml"):
+    with pytest.raises(StoreError, match=f"format 2.*{re.escape(upgrade_command())}"):
         store.load(WORKLOAD)
 
 

@@ -30,6 +30,7 @@ from perfguard.stores.history.exchange import csv_text, document_text
 from perfguard.stores.history.migrations import upgrade
 from perfguard.stores.history.place import NoHistoryError
 from perfguard.stores.history.tables import METADATA, REVISION, RUNS, VERSION_TABLE
+from perfguard.version import install_command, upgrade_command
 from tests.facts import names_the_next_command, unwritable_directory
 from tests.histories import entry
 from tests.postgres import programs, running
@@ -463,9 +464,7 @@ def test_a_history_of_a_newer_perfguard_is_left_as_it_is(place, revision, writin
     history = opened(place)
     history.add(entry(1, {"steps": 5}))
     set_revision(history, revision)
-    said = refused(
-        place, f"was written by a newer perfguard (revision {revision}", "pip install --upgrade", writing=writing
-    )
+    said = refused(place, f"was written by a newer perfguard (revision {revision}", upgrade_command(), writing=writing)
     assert "a-secret-of-the-tests" not in said
     set_revision(history, REVISION)
     assert len(opened(place).runs()) == 1
@@ -550,7 +549,7 @@ def test_an_upgrade_that_fails_changes_nothing(place, tmp_path):
     ],
 )
 def test_a_password_is_never_shown(place, shown):
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     assert "hidden" not in refused(place, shown)
 
 
@@ -597,7 +596,7 @@ def test_nothing_goes_over_the_network_in_plain_text(place, environment, mode, m
 @pytest.mark.slow
 def test_a_server_that_offers_no_encryption_gets_no_password(monkeypatch):
     """A real client, and a listener that answers as a server without TLS does; 0.0.0.0 is no loopback address."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     monkeypatch.setenv("PGPASSWORD", "hidden")
     received = []
 
@@ -657,7 +656,7 @@ def test_another_writer_that_holds_the_database(server):
 
 @pytest.mark.slow
 def test_a_server_that_stops_in_mid_write(monkeypatch):
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'perfguard-ml[postgres]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     if programs() is None:
         pytest.skip("PostgreSQL is not installed here: apt-get install postgresql")
     from perfguard.stores.history import archive
@@ -702,4 +701,4 @@ except Exception as error:
 """
     done = run_program(sys.executable, "-c", code, tmp_path)
     assert done.stdout.startswith("UsageError perfguard history needs sqlalchemy and alembic"), done.stderr
-    assert "pip install 'perfguard-ml[history]'" in done.stdout
+    assert install_command("history") in done.stdout

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from perfguard.errors import StoreError
 from perfguard.stores.history.tables import METADATA, VERSION_TABLE
-from perfguard.version import UPGRADE
+from perfguard.version import upgrade_command
 
 _REVISIONS = Path(__file__).parent
 
@@ -47,5 +47,5 @@ def newer(place: str, revision: str) -> str:
     """Return the message for a history of a later version."""
     return (
         f"{place} was written by a newer perfguard (revision {revision} of its tables), and was not changed. "
-        f"Run: {UPGRADE}"
+        f"Run: {upgrade_command()}"
     )
