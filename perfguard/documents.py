@@ -191,7 +191,27 @@ def parsed(path: Path, *, remedy: str, whole: Callable[[str], Any] = int) -> Any
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
     except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{path} is damaged: {error}. {remedy}") from error
+        raise DamagedError(f"{path} is damaged: {_fault(path) or f'{error}.'} {remedy}") from error
+
+
+#: How `git merge` begins, parts and ends both sides of a conflict (git-merge(1), "How conflicts are presented").
+_CONFLICT = re.compile(rb"^(<{7} |={7}$|>{7} )", re.MULTILINE)
+#: The first line of a pointer (github.com/git-lfs/git-lfs, docs/spec.md).
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+def _fault(path: Path) -> str:
+    """Return what is in a file that is no JSON, and the command for that; empty if it is nothing known."""
+    content = path.read_bytes()
+    if not content.strip():
+        return "it is empty."
+    if content.startswith(_LFS):
+        return "it is a pointer of Git LFS, not the file itself; run: git lfs pull."
+    if found := _CONFLICT.search(content):
+        line = content.count(b"\n", 0, found.start()) + 1
+        take = f"git checkout --ours {shlex.quote(str(path))}"
+        return f"it has a merge conflict (line {line}); take one side: {take}, or --theirs."
+    return ""
 
 
 def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:

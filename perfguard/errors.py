@@ -25,7 +25,7 @@ class StoreError(PerfguardError):
 
 
 class DamagedError(StoreError):
-    """The content of a file is damaged."""
+    """The content of a file is damaged: it is not what its writer wrote."""
 
 
 def missing_package(user: str, package: str, extra: str, error: ImportError) -> UsageError:

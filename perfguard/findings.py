@@ -109,6 +109,7 @@ class Code(_Named, Enum):
     B111 = "the measurements cannot become the baseline"
     B112 = "the machine was busy"
     B113 = "the stored time is out of date"
+    B114 = "the stored baseline cannot be read"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric differs"
     R103 = "a metric vanished"

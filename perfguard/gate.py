@@ -17,7 +17,7 @@ from perfguard.capture.replay import replay
 from perfguard.contract import Cycle, Expectation, expectation, reduce
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import Visit
-from perfguard.errors import DamagedError, PerfguardError, UsageError
+from perfguard.errors import DamagedError, PerfguardError, StoreError, UsageError
 from perfguard.findings import Code, Finding, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State
@@ -33,7 +33,7 @@ from perfguard.judge.pairs import (
     with_pairs,
     without_judged,
 )
-from perfguard.judge.refresh import Refresh, Refreshed, ratcheted, refreshed
+from perfguard.judge.refresh import Refresh, Refreshed, ratcheted, refreshed, refused_unread, replaced
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import (
     Outcome,
@@ -43,6 +43,7 @@ from perfguard.judge.verdict import (
     examined,
     has_runs,
     is_suspect,
+    unread,
     with_runs,
     without_runs,
 )
@@ -227,7 +228,11 @@ def judge_with_store(
     `confirm` makes an A/B run with the baseline's commit if the stored time alone would decide.
     """
     verdict = examine(recording, workload=workload, policy=policy)
-    baseline = None if update is Update.ALL else store.load(workload)
+    try:
+        baseline = None if update is Update.ALL else store.load(workload)
+    except StoreError as error:
+        # It was measured, and what cannot be read is not new.
+        return unread(verdict, str(error))
     if update is Update.ALL or (update is Update.NEW_ONLY and baseline is None):
         if run is not None and policy.judge_time and verdict.outcome is not Outcome.INVALID:
             verdict = with_runs(verdict, *_parted([run(number) for number in range(1, runs + 1)]))
@@ -377,14 +382,14 @@ def refresh(
     A `reason` accepts worse numbers and missing metrics, and is stored. The store is locked, for simultaneous runs.
     """
     with store.locked():
+        new = _measured(verdict, commit=commit, reason=reason)
         try:
             old = store.load(verdict.workload)
-        except DamagedError:
-            # Only a refresh that may rewrite baselines replaces a damaged one.
-            if update is not Update.ALL:
-                raise
-            old = None
-        new = _measured(verdict, commit=commit, reason=reason)
+        except StoreError as error:
+            done = _over_unread(error, new, policy=policy, update=update)
+            if done.stored is not None:
+                store.save(done.stored)
+            return _settled(verdict, done)
         if update is Update.ALL or (update is Update.NEW_ONLY and old is None):
             done = refreshed(old, new, policy=policy)
         elif update is Update.RATCHET and old is not None:
@@ -396,6 +401,13 @@ def refresh(
             assert done.stored is not None
             store.save(done.stored)
     return _settled(verdict, done)
+
+
+def _over_unread(error: StoreError, new: Baseline, *, policy: Policy, update: Update) -> Refreshed:
+    """Return what replaces a stored baseline that cannot be read: only a damaged one is replaced, and with a reason."""
+    is_replaceable = isinstance(error, DamagedError) and update is Update.ALL
+    refused = refused_unread(new if is_replaceable else replace(new, reason=None), str(error))
+    return refused or replaced(new, policy=policy)
 
 
 def compare(base: Verdict, current: Verdict, *, policy: Policy, step: State | None = None) -> Verdict:

@@ -137,13 +137,14 @@ def test_an_invalid_recording_is_told_before_any_baseline(store, tmp_path):
     ],
 )
 @pytest.mark.variants(3)
-def test_a_damaged_baseline_stops_the_run_and_is_kept(store, update, content):
+def test_a_damaged_baseline_is_red_and_is_kept(store, update, content):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     run(recording, store, Update.ALL)
     path = store.path(WORKLOAD)
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=path.name):
-        run(recording, store, update)
+    verdict = run(recording, store, update)
+    assert (verdict.outcome, codes(verdict)) == (Outcome.INCONCLUSIVE, ["B114"])
+    assert path.name in verdict.findings[0].message
     assert path.read_bytes() == content
 
 
@@ -196,11 +197,15 @@ def test_an_invalid_capture_never_mends_a_damaged_baseline(store, tmp_path, cont
     assert store.path(WORKLOAD).read_bytes() == content
 
 
-def test_a_refresh_mends_a_damaged_baseline(store):
+def test_a_refresh_replaces_a_damaged_baseline_with_a_reason_only(store):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     store.directory.mkdir()
     store.path(WORKLOAD).write_bytes(b"{")
-    assert run(recording, store, Update.ALL).outcome is Outcome.PASSED
+    verdict = run(recording, store, Update.ALL)
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B114"])
+    assert store.path(WORKLOAD).read_bytes() == b"{"
+    verdict = run(recording, store, Update.ALL, reason="cut off by a full disk")
+    assert (verdict.outcome, verdict.refresh) == (Outcome.PASSED, Refresh.UPDATED)
     assert run(recording, store).outcome is Outcome.PASSED
 
 
@@ -210,8 +215,8 @@ def test_a_refresh_never_overwrites_what_a_newer_perfguard_wrote(store):
     path = store.path(WORKLOAD)
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2, "history": [1, 2, 3]}))
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=re.escape(upgrade_command())):
-        run(recording, store, Update.ALL)
+    verdict = run(recording, store, Update.ALL, reason="it is newer")
+    assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B114"])
     assert path.read_bytes() == before
 
 

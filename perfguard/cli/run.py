@@ -82,9 +82,9 @@ def command(
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.cli.project import project_settings
+    from perfguard.findings import Code
     from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.refresh import Refresh
-    from perfguard.judge.verdict import Outcome
     from perfguard.reports import RunReport
     from perfguard.stores.project import store_of
     from perfguard.window import StepWindow
@@ -112,7 +112,7 @@ def command(
     # Standard output is the script's.
     for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
         echo(f"perfguard: {line}" if line else "", err=True)
-    if verdict.outcome is Outcome.INCONCLUSIVE:
+    if any(finding.code is Code.B101 for finding in verdict.findings):
         again = shlex.join(["perfguard", "run", "--update", *sys.argv[sys.argv.index("run") + 1 :]])
         echo(f"perfguard: store this as the baseline with: {again}", err=True)
     # A script that was stopped for its time did not fail by itself.

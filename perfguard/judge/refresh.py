@@ -66,8 +66,29 @@ class Refreshed:
     refused: Finding | None = None
 
 
+def refused_unread(new: Baseline, why: str) -> Refreshed | None:
+    """Refuse to replace a stored baseline that cannot be read, and `why`; None if `new` holds a reason.
+
+    Its numbers are unknown, so what replaces it may be worse.
+    """
+    if _is_accepted(new):
+        return None
+    return Refreshed(stored=None, state=Refresh.REFUSED, refused=Finding(code=Code.B114, message=why))
+
+
+def replaced(new: Baseline, *, policy: Policy) -> Refreshed:
+    """Return the baseline that replaces, with a reason, one that cannot be read."""
+    done = refreshed(None, new, policy=policy)
+    if done.refused is not None:
+        return done
+    text = "the stored baseline could not be read, and is replaced"
+    return replace(done, state=Refresh.UPDATED, changes=(Change(key=("", ""), direction=State.CHANGED, text=text),))
+
+
 def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refreshed:
-    """Return the baseline to store, from the old one and `new`, which holds the reason; only worse numbers need one.
+    """Return the baseline to store, from the old one and `new`, which holds the reason.
+
+    Worse numbers, lost work and another fingerprint, whose numbers cannot be compared, need one.
 
     Numbers are replaced if they changed beyond noise: exact metrics at any difference; timed ones beyond their warning limit,
     or all of them on another machine. Operator times and shares, which are ranked and not judged, never cause a write.
@@ -81,7 +102,10 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         return Refreshed(stored=new, state=Refresh.CREATED)
     if differing := terms.differing:
         changes = [Change(key=("", ""), direction=State.CHANGED, text=f"fingerprint {one}") for one in differing]
-        return _result(old, new, changes, terms.fewer_runs(terms.before.keys() & terms.after.keys()))
+        refused = terms.fewer_runs(terms.before.keys() & terms.after.keys())
+        if refused is None and not terms.accepts:
+            refused = _to_be_explained(f"the fingerprint differs ({'; '.join(differing)}), so nothing was compared; if")
+        return _result(old, new, changes, refused)
     kept, all_changes = terms.merged()
     # Shares are parts of one whole, so all of them come from one recording.
     shares = [one for one in new.measurements if terms.is_unruled_share(one)]
@@ -181,7 +205,7 @@ class _Terms:
         self.time_known = policy.judge_time
         self.time_comparable = self.time_known and not self.other_machine and not new.fingerprint.begins_cold
         #: Whether the user gave a reason.
-        self.accepts = bool((new.reason or "").strip())
+        self.accepts = _is_accepted(new)
         #: The current step time in us, if fresh processes measured it.
         self.step_us = number(self.after[FRESH_TIME, ""].value) if (FRESH_TIME, "") in self.after else None
 
@@ -372,8 +396,16 @@ def _relaxed(old: Baseline, new: Baseline, policy: Policy, changes: Iterable[Cha
     worse = [change.text for change in changes if change.direction is State.WORSE]
     if lost is None and not worse:
         return None
-    what = f"{lost.message} If" if lost is not None else f"{listed(worse, 1)}; if"
+    return _to_be_explained(f"{lost.message} If" if lost is not None else f"{listed(worse, 1)}; if")
+
+
+def _to_be_explained(what: str) -> Finding:
     return Finding(code=Code.B110, message=f'{what} this is intended, say why: {REASON_OPTION} "why"')
+
+
+def _is_accepted(new: Baseline) -> bool:
+    """Whether the user gave a reason."""
+    return bool((new.reason or "").strip())
 
 
 def _unfit(message: str) -> Finding:

@@ -331,6 +331,11 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     return verdict
 
 
+def unread(verdict: Verdict, why: str) -> Verdict:
+    """Return the verdict of a recording whose baseline cannot be read, and `why`: INCONCLUSIVE, unless it is INVALID."""
+    return verdict if verdict.outcome is Outcome.INVALID else _inconclusive(verdict, Code.B114, why)
+
+
 def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | None:
     """Return one warning for all changes; None if changes fail, because each has its own finding."""
     text = "" if policy.changed_fails else changes_text(comparisons)

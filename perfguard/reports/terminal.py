@@ -108,6 +108,10 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
         return f"{again}; if the new speed is permanent, refresh the baseline: {refresh_command}"
     if Code.B108 in codes:
         return "find out why the processes ended, then run the same command again"
+    if is_undecided and Code.B114 in codes:
+        return "nothing was compared: restore the baseline as the message says, then run the same command again"
+    if is_undecided and Code.B102 in codes:
+        return f"nothing was compared; if it was changed on purpose: {refresh_command} --perfguard-reason 'why'"
     if is_undecided:
         return f"nothing was compared; record a baseline with: {refresh_command}"
     return f"if the change is intended, accept it with: {refresh_command} --perfguard-reason 'why'"

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
+from perfguard.judge.refresh import REASON_OPTION
 from perfguard.stores.calibration import CALIBRATION_FILE
 
 #: File names are cut to this length, so that they fit every file system with room for the temporary neighbour.
@@ -36,7 +37,7 @@ class BaselineDirectory:
             return None
         found = _read(path)
         if found.workload != workload:
-            raise StoreError(
+            raise DamagedError(
                 f"{path} holds the baseline of {found.workload}, not of {workload}: the file was renamed or copied. {_REMEDY}"
             )
         return found
@@ -140,7 +141,7 @@ def file_name(workload: str) -> str:
     return f"{safe or 'workload'}-{hashlib.sha256(workload.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
-_REMEDY = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
+_REMEDY = f'Restore it from version control, or replace it: pytest --perfguard --perfguard-update {REASON_OPTION} "why"'
 
 
 def _read(path: Path) -> Baseline:

@@ -223,12 +223,16 @@ def test_noise_is_what_the_tolerance_says(tolerance, done):
         ({"window": StepWindow(active=6)}, "changed: fingerprint window: "),
     ],
 )
-def test_another_fingerprint_replaces_everything_without_a_reason(changes, beginning):
+def test_another_fingerprint_replaces_everything_with_a_reason_only(changes, beginning):
     fingerprint = replace(FINGERPRINT, **changes)
     more = replace(CALLS, value=9)
     found = refresh([CALLS, STEP], [more], fingerprint=fingerprint)
+    code, message = refused(found, [CALLS, STEP])
+    assert code is Code.B110
+    assert message.startswith(f"the fingerprint differs ({beginning.removeprefix('changed: fingerprint ')}")
+    found = refresh([CALLS, STEP], [more], fingerprint=fingerprint, reason=WHY)
     assert found.state is Refresh.UPDATED
-    assert found.stored == baseline(more, commit="new", fingerprint=fingerprint)
+    assert found.stored == baseline(more, commit="new", fingerprint=fingerprint, reason=WHY)
     (change,) = told(found)
     assert change.startswith(beginning)
 

@@ -302,9 +302,21 @@ def test_a_missing_framework_is_one_sentence_with_the_pip_command(project, conft
 
 # -- baselines ----------------------------------------------------------------------------------------------------------
 
-RESTORE = "Restore it from version control, or delete it and run: pytest --perfguard --perfguard-update-new-only"
+RESTORE = (
+    'Restore it from version control, or replace it: pytest --perfguard --perfguard-update --perfguard-reason "why"'
+)
 DAMAGED = {
-    "empty": (b"", "is damaged", RESTORE),
+    "empty": (b"", "is damaged: it is empty.", RESTORE),
+    "conflict": (
+        b"{\n<<<<<<< HEAD\n}\n=======\n]\n>>>>>>> b\n",
+        "is damaged: it has a merge conflict (line 2); take one side: git checkout --ours ",
+        RESTORE,
+    ),
+    "pointer": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+        "is damaged: it is a pointer of Git LFS, not the file itself; run: git lfs pull.",
+        RESTORE,
+    ),
     "cut": (b"{", "is damaged", RESTORE),
     "deep": (b"[" * 100_000, "is damaged", RESTORE),
     "bytes": (b"\xff\xfe", "is damaged", RESTORE),
@@ -344,9 +356,11 @@ def test_a_damaged_baseline_fails_its_own_test_with_one_sentence_and_stays(damag
     content, sentence, command = DAMAGED[name]
     file = f"baselines/test_a--test_{name}.json"
     line = run.line(f"FAILED test_a.py::test_{name} ")
-    assert line.startswith(f"FAILED test_a.py::test_{name} - Failed: perfguard: ")
-    assert f"{file} {sentence}" in line
-    assert line.endswith(command)
+    assert line.startswith(f"FAILED test_a.py::test_{name} - Failed: perfguard INCONCLUSIVE")
+    found = next(one for one in run.text.splitlines() if "B114" in one and file in one)
+    assert f"{file} {sentence}" in found
+    assert found.endswith(command)
+    assert "nothing was measured" not in run.text
     assert (project.directory / file).read_bytes() == content
 
 
@@ -362,13 +376,15 @@ def test_a_damaged_baseline_does_not_lose_the_report(damaged):
     assert project.findings()["test_a.py::test_good"] == ("PASSED", [])
 
 
-def test_an_update_mends_a_damaged_baseline_and_new_only_leaves_it(recorded):
+def test_a_damaged_baseline_is_replaced_with_a_reason_only(recorded):
     (recorded.directory / BASELINE).write_text("{")
-    run = recorded.run("--perfguard-update-new-only")
-    assert (run.status, run.counts["failed"]) == (1, 1)
-    assert (recorded.directory / BASELINE).read_text() == "{"
-    run = recorded.run("--perfguard-update")
+    for mode in ("--perfguard-update-new-only", "--perfguard-ratchet", "--perfguard-update"):
+        run = recorded.run(mode)
+        assert (run.status, run.counts["failed"]) == (1, 1)
+        assert (recorded.directory / BASELINE).read_text() == "{"
+    run = recorded.run("--perfguard-update", "--perfguard-reason=a lost merge")
     assert (run.status, run.counts) == (0, {"passed": 2})
+    assert "changed: the stored baseline could not be read, and is replaced" in run.text
     assert json.loads((recorded.directory / BASELINE).read_text())["workload"] == "test_a.py::test_one"
 
 
