@@ -217,6 +217,7 @@ def test_a_refresh_never_overwrites_what_a_newer_perfguard_wrote(store):
     before = path.read_bytes()
     verdict = run(recording, store, Update.ALL, reason="it is newer")
     assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B114"])
+    assert upgrade_command() in verdict.findings[0].message
     assert path.read_bytes() == before
 
 
