@@ -103,7 +103,7 @@ def write_rank(directory: Path) -> Path:
         output / "operator_details.csv",
         "Name,Input Shapes,Call Stack,Host Self Duration(us),Host Total Duration(us),Device Self Duration(us),"
         "Device Total Duration(us),Device Self Duration With AICore(us),Device Total Duration With AICore(us)",
-        [["aten::mm", "4,4;\r\n4,4", "", 5.0, 9.0, 100.0, 150.5, 100.0, 150.5]],
+        [["aten::mm", "4,4;\r\n4,4", "", 5.0, 9.0, 170.5, 170.5, 150.5, 150.5]],
     )
     write_table(
         output / "step_trace_time.csv",
@@ -240,10 +240,11 @@ def trace_events() -> list[dict[str, Any]]:
         if core == "HCCL":
             # The trace and the table round differently: 1 ns, as in real collectives.
             events.append(event(name, 3, 0, start + 0.001, duration + 0.0003, args={"connection_id": 3}))
-        else:
-            events.append(event(name, 2, 2, start, duration, args={"Task Type": "AI_CORE", "Task Id": 1}))
+            continue
+        events.append(event(name, 2, 2, start, duration, args={"Task Type": "AI_CORE", "Task Id": 1}))
         flow = {"name": "torch_to_npu", "id": int(start), "cat": "async_npu", "bp": "e"}
-        events.append({"ph": "s", "pid": 1, "tid": 1, "ts": time_text(start - 5).strip(), **flow})
+        # All are of the operator around the step.
+        events.append({"ph": "s", "pid": 1, "tid": 1, "ts": time_text(-10).strip(), **flow})
         events.append({"ph": "f", "pid": 2, "tid": 2, "ts": time_text(start).strip(), **flow})
     # CANN's own flows do not pair.
     events.append({"ph": "f", "pid": 2, "tid": 2, "name": "HostToDevice9", "id": "9", "cat": "HostToDevice"})
@@ -251,6 +252,12 @@ def trace_events() -> list[dict[str, Any]]:
     for tid, (lane, spans) in enumerate(LANES.items()):
         events += [event(lane, 4, tid, start, duration) for start, duration in spans]
     return events
+
+
+def operator(name: str, start: float, duration: float) -> dict[str, Any]:
+    """Return an operator of the host, as the trace has it."""
+    at = time_text(start).strip()
+    return {"ph": "X", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": duration, "cat": "cpu_op", "args": {}}
 
 
 def inspected(directory: Path) -> Contract:
@@ -516,6 +523,36 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
         change_document(TRACE, lambda d: [{**e, "name": e["name"].replace("ProfilerStep#", "Step ")} for e in d]),
         "steps_of_the_tables_are_marked",
     ),
+    (
+        "I110",
+        change_document(TRACE, lambda d: [e for e in d if not (e["ph"] == "X" and e["pid"] == 2)]),
+        "flows_end_at_what_they_were_made_of",
+    ),
+    (
+        "I112",
+        change_document(TRACE, lambda d: d.extend(operator(*one) for one in (("aten::a", 0, 5), ("aten::b", 3, 5)))),
+        "operators_of_a_thread_nest",
+    ),
+    (
+        "I113",
+        change_document(TRACE, lambda d: d.extend(operator("aten::a", at, 5) for at in (0, 4e6))),
+        "the_trace_fits_into_the_window",
+    ),
+    ("C112", change_rows("operator_memory.csv", lambda rows: []), "tables_have_rows"),
+    ("I101", change_cell("api_statistic.csv", 1, "Count", 5), "what_was_launched_ran"),
+    (
+        "I103",
+        change_document(TRACE, lambda d: [e for e in d if e["name"] != "MatMul2"]),
+        "operators_count_the_work_they_started",
+    ),
+    ("I103", change_document(TRACE, lambda d: d.append(operator("aten::mm", 1, 9))), "operators_share_out_their_time"),
+    ("I114", change_rows("operator_memory.csv", lambda rows: [rows[0], *rows]), "a_block_is_written_once"),
+    ("I114", change_rows("npu_module_mem.csv", lambda rows: [rows[0], *rows]), "modules_are_sampled_once"),
+    ("I114", change_rows("l2_cache.csv", lambda rows: [rows[0], *rows]), "a_task_is_cached_once"),
+    ("I108", change_cell(STEP, 0, "Preparing", -10.0), "preparing_ends_with_the_first_work"),
+    ("I108", change_cell(STEP, 0, "Preparing", 20000.0), "preparing_ends_with_the_first_work"),
+    ("S102", change_document("profiler_info_0.json", lambda d: d.pop("end_info") and d), "profiler_info_is_whole"),
+    ("S102", change_document("profiler_info_0.json", lambda d: d.pop("rank_id") or d), "profiler_info_is_whole"),
 ]
 
 

@@ -347,3 +347,64 @@ select cycle, some_of(list(step order by step)) as steps
 from (select cycle, step from kernels union select cycle, step from step_trace_time) semi join traced_on_host using (cycle)
 where step is not null and cycle not in (select cycle from view_step_marks)
 group by cycle
+
+-- check: flows_end_at_what_they_were_made_of
+-- code: I110
+-- invariant: flows_have_two_ends
+-- layouts: pt-npu
+-- where: level1
+-- needs: flows, view_spans
+-- about: HostToDevice ends at a task of the device, async_npu begins at an operator and ends at a task, async_task_queue goes from Enqueue
+--   to Dequeue: the writer makes these ends of the events themselves, so one without an event means that the event is lost. However many
+--   are: where single ones are, flows_of_the_trace_meet_events says so of each. At level 0 the writer takes events out by their names.
+-- tolerance: 1 ns
+-- source: torch_npu 2.14: _trace_event_manager.py, _cann_file_parser.py (combine_acl_to_npu), _trace_view_parser.py; both real ranks of
+--   torch_npu level 1; not run on a device
+-- message: {lost} of {flows} flows of {category} {does} where the trace has no event, first at {time_us:.3f} us: what they {point} is lost
+select cycle, arg_min(row, time_ns) as row, count(*) as lost, any_value(flows) as flows, word(category) as category,
+  if(is_start, 'begin', 'end') as does, min(time_ns) / 1000 as time_us, if(is_start, 'come from', 'point to') as point
+from lost_ends join flow_counts using (cycle, category, is_start)
+group by cycle, category, is_start
+having count(*) >= 0.1 * any_value(flows) and not (count(*) = 1 and any_value(flows) >= 5)
+
+-- check: operators_of_a_thread_nest
+-- code: I112
+-- layouts: pt-npu
+-- needs: view_spans
+-- about: An operator that the dispatcher calls (`aten::add`, `npu::...`) ends before the one that called it: torch_npu notes both ends on the
+--   thread that runs them.
+-- source: torch: record_function.h, RecordFunction is a scope; both real ranks of torch_npu level 1; not run on a device
+-- message: {name} begins inside of {other} on its thread, and ends {late_us:.6g} us behind it
+select cycle, row, to_json(word(name))::text as name, to_json(word(other))::text as other, (end_ns - other_ns) / 1000 as late_us
+from (
+  select cycle, row, name, start_ns, end_ns, lag(name) over around as other, lag(end_ns) over around as other_ns
+  from traced_operators
+  where name in (select number from words where regexp_full_match(text, '[a-z_]\w*::\w+'))
+  window around as (partition by cycle, thread order by start_ns, end_ns desc, row))
+where start_ns < other_ns and end_ns > other_ns
+
+-- check: the_trace_fits_into_the_window
+-- code: I113
+-- invariant: inside_the_window
+-- layouts: pt-npu
+-- needs: view_spans, profiler_info_run
+-- about: From the first to the last event of the host's operators is at most what profiler_info says was profiled: from start_monotonic,
+--   read before the profiler starts, to MonotonicTimeEnd, read after it stopped.
+-- tolerance: 1 s: nobody says how exact the clock of events is
+-- source: torch_npu 2.14: profiler_interface.py; both real ranks of torch_npu level 1; not run on a device
+-- message: {name} at {start_us:.3f} us lies in {span_s:.6g} s of operators, though {window_s:.6g} s were profiled
+with ends as (
+  select cycle, min(start_ns) as first_ns, max(end_ns) as last_ns, median(start_ns) as middle_ns
+  from traced_operators group by cycle),
+windows as (
+  select cycle, monotonic_time_end_ns::hugeint - start_monotonic_ns as window_ns
+  from profiler_info_run where monotonic_time_end_ns > start_monotonic_ns and start_monotonic_ns > 0),
+beyond as (
+  select ends.*, window_ns from ends join windows using (cycle)
+  where last_ns::hugeint - first_ns > window_ns + 1000000000)
+select cycle, arg_max(row, greatest(abs(start_ns - middle_ns), abs(end_ns - middle_ns))) as row,
+  to_json(word(arg_max(name, greatest(abs(start_ns - middle_ns), abs(end_ns - middle_ns)))))::text as name,
+  arg_max(start_ns, greatest(abs(start_ns - middle_ns), abs(end_ns - middle_ns))) / 1000 as start_us,
+  any_value(last_ns - first_ns) / 1e9 as span_s, any_value(window_ns) / 1e9 as window_s
+from traced_operators join beyond using (cycle)
+group by cycle

@@ -247,3 +247,44 @@ select cycle, count(*) as rows, count(*) filter (is_known) as known, count(*) fi
   count(*) filter (not is_met) as lost
 from task_tracks
 group by cycle;
+
+-- Operators of the host in the trace, steps excepted.
+create view traced_operators as
+select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, duration_ns
+from view_spans
+where category = number_of('cpu_op') and duration_ns is not null
+  and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'));
+
+-- What the operators at the top of their threads last. Where one begins as another ends, or with another, the writer may take it for a
+-- part of it: `tied_ns` is what those last.
+create view fill_top_operators as
+with placed as (
+  select *, max(end_ns) over (partition by cycle, thread order by start_ns, end_ns desc, row rows between unbounded preceding and 1 preceding)
+      as before_ns,
+    lag(start_ns) over (partition by cycle, thread order by start_ns, end_ns desc, row) as above_ns
+  from traced_operators)
+select cycle, within(coalesce(sum(duration_ns) filter (before_ns is null or start_ns >= before_ns), 0)) as top_ns,
+  within(coalesce(sum(duration_ns) filter (start_ns = before_ns or start_ns = above_ns), 0)) as tied_ns, count(*) as operators
+from placed group by cycle;
+
+-- Flows whose ends the writer makes of events, how many there are, and those that have no event where they begin or end.
+create view made_flows as
+select * from flows
+where category in (number_of('async_npu'), number_of('async_task_queue')) or category = number_of('HostToDevice') and not is_start;
+
+create view flow_counts as
+select cycle, category, is_start, count(*) as flows from made_flows group by all;
+
+create view lost_ends as
+select made_flows.*
+from made_flows
+anti join view_spans as spans
+  on spans.cycle = made_flows.cycle and spans.thread = made_flows.thread and spans.start_ns between time_ns - 1 and time_ns + 1;
+
+-- Tasks of the device that async_npu points to, added up.
+create view fill_reached_tasks as
+select flows.cycle, count(*) as tasks, within(coalesce(sum(duration_ns), 0)) as tasks_ns
+from flows
+join view_spans on view_spans.cycle = flows.cycle and view_spans.thread = flows.thread and start_ns = time_ns
+where flows.category = number_of('async_npu') and not is_start and duration_ns is not null
+group by flows.cycle;

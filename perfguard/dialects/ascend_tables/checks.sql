@@ -578,3 +578,181 @@ from foreign_files where slot = '{slot}'
 -- source: MindSpore 2.10: ms_profiler_info.rank_id, a text; torch_npu: rank_id, a number; real output of each
 -- message: rank {inside} inside the file, {rank} in its name
 select cycle, file, path || '.rank_id' as path, inside, rank from ranks_inside('profiler_info_run', 'profiler_info')
+
+-- check: tables_have_rows
+-- code: C112
+-- headline: a table without a row
+-- layouts: pt-npu
+-- needs: {table}
+-- in: {table}
+-- each: table = api_statistic; op_statistic; l2_cache; npu_module_mem; operator_memory; memory_record; operator_details; step_trace_time
+-- about: torch_npu writes no table without rows: a header alone is what is left of a file.
+-- source: torch_npu 2.14: _file_manager.py (create_csv_file returns where there is no data)
+-- message: it has a header and no row, and torch_npu writes no such file: its rows are lost
+select cycle from cycles where layout = 'pt-npu' and cycle not in (select cycle from {table})
+
+-- check: what_was_launched_ran
+-- code: I101
+-- invariant: launched_work_ran
+-- layouts: pt-npu
+-- where: level1
+-- needs: api_statistic, kernel_details
+-- in: kernel_details
+-- about: At least as many kernels ran as `launch` of the level `node` counts: each launch starts one, and torch_npu waits for the device
+--   before it stops. More is normal: one launch may start several. Not checked where a graph was captured, loaded or run, whose operators are
+--   launched without running at once.
+-- source: torch_npu 2.14: profiler_interface.py (stop_trace); 191 launches and 191 kernels on both real ranks of torch_npu level 1; not run on a
+--   device
+-- message: api_statistic.csv counts {launches} launches, but here are {rows} kernels: {lost} of them never arrived
+with launched as (
+  select cycle, within(sum(count)) as launches from api_statistic where level = 'node' and api_name = 'launch' group by cycle),
+graphs as (
+  select distinct cycle from api_statistic where regexp_matches(api_name, '(?i)capture|^aclmdl|^model|graph|^GE')),
+ran as (select cycle, count(*) as rows from kernels group by cycle)
+select cycle, launches, rows, launches - rows as lost
+from launched join ran using (cycle)
+where launches > rows and cycle not in (from graphs)
+
+-- check: operators_count_the_work_they_started
+-- code: I103
+-- invariant: launched_work_ran
+-- layouts: pt-npu
+-- needs: operator_details, reached_tasks
+-- in: operator_details
+-- files: trace_view
+-- about: Device Self Duration of all rows is what the tasks last that async_npu points to: both are made of the same operators and tasks.
+-- tolerance: 0.01 us a row
+-- source: torch_npu 2.14: _operator_view_parser.py, _trace_view_parser.py; both real ranks of torch_npu level 1; not run on a device
+-- message: its operators took {here_us:.9g} us of the device, the {tasks} tasks of the trace that operators started last {there_us:.9g} us
+select cycle, here_ns / 1000 as here_us, tasks, tasks_ns / 1000 as there_us
+from (
+  select cycle, within(sum(device_self_duration_ns)) as here_ns, count(*) as rows from operator_details
+  where device_self_duration_ns is not null group by cycle)
+join reached_tasks using (cycle)
+where abs(here_ns - tasks_ns) > 10 * rows
+
+-- check: operators_share_out_their_time
+-- code: I103
+-- layouts: pt-npu
+-- needs: operator_details, top_operators
+-- in: operator_details
+-- files: trace_view
+-- about: Host Self Duration of all rows is what the operators at the top of their threads last in the trace: an operator that was moved in time
+--   or to another thread is a part of another one.
+-- tolerance: 1 ns a row, and operators that begin exactly where another begins or ends
+-- source: torch_npu 2.14: _tree_builder.py, _operator_view_parser.py; both real ranks of torch_npu level 1; not run on a device
+-- message: its operators took {here_us:.9g} us for themselves, those of the trace that are part of no other last {there_us:.9g} us
+select cycle, here_ns / 1000 as here_us, top_ns / 1000 as there_us
+from (
+  select cycle, within(sum(host_self_duration_ns)) as here_ns, count(*) as rows from operator_details
+  where host_self_duration_ns is not null group by cycle)
+join top_operators using (cycle)
+where rows = operators and abs(here_ns - top_ns) > rows + tied_ns
+
+-- check: a_block_is_written_once
+-- code: I114
+-- needs: operator_memory
+-- in: operator_memory
+-- about: No two blocks are allocated at the same time, with the same name, size, stream and totals: the second would have grown the total.
+-- source: torch_npu 2.14: _memory_prepare_parser.py; three real ranks of torch_npu
+-- message: {name} at {at_us:.3f} us is here a second time
+select cycle, row, name, allocation_time_ns / 1000 as at_us
+from (
+  select *, row_number() over (
+    partition by cycle, device_type, name, size_bytes, allocation_time_ns, allocation_total_allocated_bytes, release_time_ns order by row)
+      as number
+  from operator_memory where allocation_time_ns is not null and allocation_total_allocated_bytes is not null)
+where number > 1 and size_bytes > 0
+
+-- check: modules_are_sampled_once
+-- code: I114
+-- needs: npu_module_mem
+-- in: npu_module_mem
+-- about: A component of a device has one row at a time.
+-- source: three real ranks of torch_npu
+-- message: {component} at {at_us:.3f} us is here a second time
+select cycle, row, component, timestamp_ns / 1000 as at_us
+from (
+  select *, row_number() over (partition by cycle, component, device, device_id, timestamp_ns order by row) as number from npu_module_mem)
+where number > 1
+
+-- check: a_task_is_cached_once
+-- code: I114
+-- needs: l2_cache
+-- in: l2_cache
+-- about: No two rows are the same, task, name and rates: task numbers of a stream come again after 65536 tasks only.
+-- source: both real ranks of torch_npu level 1
+-- message: task {task} of stream {stream} ({name}) is here a second time, the same in every column
+select cycle, row, task_id as task, stream_id as stream, op_name as name
+from (
+  select *, row_number() over (partition by cycle, stream_id, task_id, op_name, hit_rate, victim_rate order by row) as number
+  from l2_cache)
+where number > 1 and task_id is not null
+
+-- check: growth_has_its_block
+-- code: I107
+-- invariant: counted_twice_agrees
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: operator_memory
+-- about: Where the total of PTA grows in memory_record, a block is allocated: both files are made of the same events of the allocator. Not checked
+--   where nine in ten of these times are no allocation: versions of 2023 print other moments.
+-- tolerance: 1 ns
+-- source: torch_npu 2.14: _memory_prepare_parser.py, _memory_view_parser.py; 127 growths on each real rank of torch_npu level 1
+-- message: {lost} of the {grown} times at which memory_record.csv says that PTA grew have no allocation here, first {at_us:.3f} us
+with grown as (select distinct cycle, at_ns from moments where grown_bytes > 0),
+counted as (
+  select grown.cycle, count(*) as grown, count(*) filter (allocated.at_ns is null) as lost, min(grown.at_ns) filter (allocated.at_ns is null) as first_ns
+  from grown
+  left join (select distinct cycle, allocation_time_ns as at_ns from operator_memory) as allocated
+    on allocated.cycle = grown.cycle and allocated.at_ns = grown.at_ns
+  group by grown.cycle)
+select cycle, lost, grown, first_ns / 1000 as at_us
+from counted where lost > 0 and (lost <= 0.9 * grown)
+
+-- check: preparing_ends_with_the_first_work
+-- code: I108
+-- layouts: pt-npu
+-- needs: step_trace_time, view_spans
+-- in: step_trace_time
+-- files: trace_view
+-- about: Preparing is the time from the mark of the step (ProfilerStep#N) to the first piece of Computing or Communication in it, so one
+--   begins there. A step without any has the number that the writer makes of a first piece at -1.
+-- tolerance: 1 us: it is the difference of two float64 UNIX times in us
+-- source: torch_npu 2.14: _trace_step_time_parser.py (get_prepare_time); both real ranks of torch_npu level 1; not run on a device
+-- message: step {step}: Preparing is {preparing_us:.9g} us, and neither Computing nor Communication begins so long after the step does
+with begun as (
+  select spans.cycle, spans.start_ns
+  from view_spans as spans join lanes using (cycle, thread)
+  where lanes.name = number_of('Overlap Analysis') and spans.name in (number_of('Computing'), number_of('Communication'))),
+marked as (
+  select cycle, try_cast(label as bigint) as step, min(start_ns) as start_ns from view_step_marks group by all),
+placed as (
+  select times.cycle, times.row, times.step, preparing_ns, marked.start_ns + preparing_ns as first_ns
+  from step_trace_time as times join marked on marked.cycle = times.cycle and marked.step = times.step
+  where preparing_ns is not null and times.cycle in (select cycle from begun))
+select cycle, row, step, preparing_ns / 1000 as preparing_us
+from placed
+where abs(first_ns + 1000) > 2000
+  and not exists (from begun where begun.cycle = placed.cycle and begun.start_ns between placed.first_ns - 1000 and placed.first_ns + 1000)
+
+-- check: profiler_info_is_whole
+-- code: S102
+-- headline: profiler_info is not whole
+-- layouts: pt-npu
+-- needs: profiler_info_run
+-- in: profiler_info
+-- each: at, column = end_info.collectionTimeEnd, collection_time_end_ns; end_info.MonotonicTimeEnd, monotonic_time_end_ns
+-- at: $.{at}
+-- about: The writer has put the times of the end into every profiler_info since 2023.
+-- source: torch_npu 2.14: profiler_interface.py (_dump_profiler_info); real output of 2023 and 2025
+-- message: it is missing, and torch_npu always writes it
+select cycle from profiler_info_run where {column} is null
+
+-- check: profiler_info_is_whole
+-- at: $.rank_id
+-- about: A file that has a rank in its name says it inside.
+-- message: it is missing, and the name of the file has a rank
+select cycle from profiler_info_run
+join (from files where slot = 'profiler_info' and rank is not null) as files using (cycle)
+where rank_id is null
