@@ -11,6 +11,7 @@ from functools import partial
 from perfguard.errors import counted
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity, split_place
 from perfguard.judge.baseline import Baseline
+from perfguard.judge.compare import State
 from perfguard.judge.quantities import show
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.renames import move_command
@@ -395,6 +396,8 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         if not quiet and any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
             yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage, is_time_off=report.is_time_off)
+        if not quiet:
+            yield from _next_to_the_coverage(report, refreshed=refreshed)
     if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
         yield report.error_rate
     if not report.verdicts:
@@ -406,6 +409,19 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         yield f"nothing was measured, so nothing was gated: {why}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
+
+
+def _next_to_the_coverage(report: RunReport, *, refreshed: bool) -> Iterable[str]:
+    """Yield why metrics were not compared where the line above does not say it, and how to store what got better."""
+    comparisons = [one for verdict in report.verdicts for one in verdict.comparisons]
+    left = [one for one in comparisons if one.state is State.NOT_COMPARABLE]
+    if new := sum(one.is_new for one in left):
+        yield f"{new} not comparable: the baselines do not have these metrics; to store them, run: pytest --perfguard-update"
+    if gone := sum(one.is_gone and not one.is_new for one in left if not report.is_time_off):
+        yield f"{gone} not comparable: the baselines have these metrics, and this run did not measure them"
+    better = sum(one.judged and one.state is State.BETTER for one in comparisons)
+    if better and not refreshed and all(verdict.passed for verdict in report.verdicts):
+        yield f"{better} better: to store what got better, run: pytest --perfguard-ratchet"
 
 
 def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) -> str:

@@ -574,6 +574,7 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
         "remove with: perfguard baseline prune test_old.py::test_old",
         "times are of another machine than the baselines': shown, not judged",
         "1 compared: 0 worse, 1 better, 0 changed; 0 not comparable",
+        "1 better: to store what got better, run: pytest --perfguard-ratchet",
     ]
 
 
@@ -778,3 +779,26 @@ def test_a_whole_message_counts_no_finding_away():
 )
 def test_a_measurement_is_a_row(measurement, row):
     assert measurement_rows([measurement]).splitlines()[2].split() == row
+
+
+@pytest.mark.parametrize(
+    ("reference", "current", "is_time_off", "says"),
+    [
+        (
+            None,
+            1.0,
+            False,
+            "1 not comparable: the baselines do not have these metrics; to store them, run: pytest --perfguard-update",
+        ),
+        (1.0, None, False, "1 not comparable: the baselines have these metrics, and this run did not measure them"),
+        (1.0, None, True, ""),
+    ],
+    ids=["new", "not measured", "time is off"],
+)
+def test_under_the_table_is_why_something_was_not_compared(reference, current, is_time_off, says):
+    left = Comparison(
+        metric="step_cost", subject="", state=State.NOT_COMPARABLE, judged=False, reference=reference, current=current
+    )
+    verdict = Verdict(workload="a.py::a", outcome=Outcome.PASSED, findings=(), comparisons=(left,))
+    lines = summary(RunReport(verdicts=(verdict,), is_time_off=is_time_off)).splitlines()
+    assert [line for line in lines if line.startswith("1 not comparable: ")] == ([says] if says else [])
