@@ -1,7 +1,14 @@
 """MindFormers' YAML: the window, options and output directories of its profiler and its SummaryMonitor.
 
-Nothing of MindFormers or MindSpore is imported, and nothing in the file is executed. A setting that MindFormers would reset,
-ignore or misread without a word is a `UsageError` that says what it would become.
+Nothing of MindFormers or MindSpore is imported, and nothing in the file is executed. A setting that a version whose source
+was read resets, ignores or misreads without a word is a `UsageError` that says what it would become. A profiler key that
+perfguard does not know is a note, and a later version is read as the latest one below.
+
+Three forms of the YAML set up the profiler, and a file has one of them:
+
+* `profile: True` and `profile_start_step` beside it, in all versions;
+* a section `profile: {profile_on: True, profile_start_step: ...}`, of llm_template_v2 (development branch of 2026);
+* a section `profiler: {enable_profiling: True, start_step: ...}`, of the PyNative trainer of 2.1.
 
 The same YAML means other steps in other versions of MindFormers:
 
@@ -12,8 +19,10 @@ The same YAML means other steps in other versions of MindFormers:
 * from 1.8 on the schedule is exact: steps `profile_start_step` to `profile_stop_step`, both included, counted from 1.
 
 Sources: the wheels 1.0.2, 1.1.0, 1.2.0, 1.3.2, 1.6.0, 1.7.0, 1.8.0, 1.9.0, 2.0.0 and 2.1.0 (`core/callback/callback.py`,
-`trainer/trainer.py`, `trainer/utils.py`, `tools/register/{config,template}.py`, `tools/utils.py`), ProfileMonitor of 1.7, 1.8
-and 2.1 run on a CPU with MindSpore 2.10; SummaryCollector of MindSpore 2.0 and 2.10.
+`trainer/trainer.py`, `trainer/utils.py`, `tools/register/{config,template}.py`, `tools/utils.py`), of 2.1.0 also
+`pynative/config/config.py`, `pynative/tools/profiler.py` and `pynative/trainer/trainer.py`; `tools/register/llm_template_v2.py`
+of the repository; ProfileMonitor of 1.7, 1.8 and 2.1 run on a CPU with MindSpore 2.10; SummaryCollector of MindSpore 2.0 and
+2.10.
 """
 
 from __future__ import annotations
@@ -26,9 +35,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfguard.configuration import Section, configuration_schema, shown, violation
+from perfguard.configuration import Section, configuration_schema, one_line, shown, violation
 from perfguard.documents import merged
-from perfguard.errors import UsageError, nearest
+from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_text, read_yaml
 from perfguard.integrations.summary_monitor import SummaryMonitor, read_summary_monitor
 from perfguard.window import StepWindow
@@ -59,8 +68,8 @@ class MindFormersProfile:
     training_steps: tuple[int, int] | None
     #: The options besides the window: {"profile_memory": True, "profiler_level": "Level1", ...}.
     options: dict[str, Any]
-    #: `profile_output`, else MindFormers' own output directory.
-    output: Path
+    #: The directory of all ranks: `output/profile`, or `profiler.output_path` of the PyNative trainer.
+    directory: Path
     #: The profiled ranks; None for all ranks.
     ranks: tuple[int, ...] | None
     #: The number of ranks, where the caller gave it.
@@ -71,11 +80,6 @@ class MindFormersProfile:
     notes: tuple[str, ...]
     #: The SummaryMonitor among the callbacks.
     summary: SummaryMonitor | None
-
-    @property
-    def directory(self) -> Path:
-        """The directory of all ranks: `output/profile`."""
-        return self.output / "profile"
 
     def profile_directory(self, rank: int = 0) -> Path:
         """Return the directory of a rank's profiler output: `output/profile/rank_0`."""
@@ -123,6 +127,10 @@ def _release(version: object) -> tuple[int, int]:
     return release
 
 
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
 class _Reader:
     """Reads the keys of one document; every error names the file and the key."""
 
@@ -132,15 +140,71 @@ class _Reader:
         self.path = path
         self.root = Section(document, configuration_schema("mindformers"), str(path))
         self.release = release
-        self.version = f"{release[0]}.{release[1]}"
+        #: The version whose source was read, which messages name.
+        self.version = max(_READ, key=lambda one: (_numbers(one) <= release, _numbers(one)))
         self.world_size = world_size
         self.notes: list[str] = []
+        if release > _numbers(_READ[-1]):
+            self.notes.append(
+                f"MindFormers {release[0]}.{release[1]} is read as {self.version}, the latest known version."
+            )
+        #: Where the keys of the profiler are: the document, or its section `profile`.
+        self.keys = self.root
         self.is_on = False
+        if isinstance(document.get("profile"), Mapping):
+            self.keys = self._part("profile", document["profile"])
 
     def profile(self) -> MindFormersProfile:
         self._check_keys()
-        take = self.root.take
-        self.is_on = take("profile")
+        self.is_on = self.keys.take("profile" if self.keys is self.root else "profile_on")
+        if not self.root.is_null("profiler"):
+            pynative = self._part("profiler", self.root.plain["profiler"])
+            self._check_section(pynative)
+            is_on = pynative.take("enable_profiling")
+            if is_on and self.is_on:
+                self._refuse(
+                    "profiler",
+                    "and profile both switch profiling on, and which trainer runs is not known; leave one of them out",
+                )
+            if not self.is_on:
+                self.is_on = is_on
+                return self._of_the_pynative_trainer(pynative)
+        return self._of_the_callback()
+
+    def _of_the_pynative_trainer(self, profiler: Section) -> MindFormersProfile:
+        """Return the profile of a `profiler` section.
+
+        Its schedule has skip_first = start_step, and the trainer calls step() once more before the first step: training steps
+        start_step to end_step, both included, counted from 1.
+        """
+        found = {key: profiler.take(key) for key in profiler.schema["properties"]}
+        start, end = found["start_step"], found["end_step"]
+        if start > end:
+            raise profiler.error("start_step", f"must not be after end_step, got {start} and {end}")
+        ranks = found["profiler_rank"]
+        if ranks is not None:
+            self._check_ranks(profiler, "profiler_rank", "is empty, so no rank is profiled")
+        return MindFormersProfile(
+            path=self.path,
+            version=f"{self.release[0]}.{self.release[1]}",
+            is_on=self.is_on,
+            window=StepWindow.from_start_stop(start, end),
+            training_steps=(start, end),
+            options={
+                "profile_memory": found["profile_memory"],
+                "profiler_level": f"Level{found['profiler_level']}",
+                **{key: found[key] for key in ("with_stack", "mstx", "profile_cpu")},
+            },
+            directory=found["output_path"] or Path("profile"),
+            ranks=None if ranks is None else tuple(sorted(ranks)),
+            world_size=self.world_size,
+            sink_size=1,
+            notes=tuple(self.notes),
+            summary=self._summary(self._directory(self.root, "output_dir")),
+        )
+
+    def _of_the_callback(self) -> MindFormersProfile:
+        take = self.keys.take
         self.start, self.stop = take("profile_start_step"), take("profile_stop_step")
         self.init_start = take("init_start_profile")
         if self.init_start is None:
@@ -151,17 +215,17 @@ class _Reader:
             self._refuse_window()
         self._check_devices()
         self._round()
-        output = self._directory("output_dir")
-        profile_output = self._directory("profile_output") if self.release >= (1, 2) else None
+        output = self._directory(self.root, "output_dir")
+        profile_output = self._directory(self.keys, "profile_output") if self.release >= (1, 2) else None
         window, training_steps = self._window()
         return MindFormersProfile(
             path=self.path,
-            version=self.version,
+            version=f"{self.release[0]}.{self.release[1]}",
             is_on=self.is_on,
             window=window,
             training_steps=training_steps,
             options=self._options(),
-            output=profile_output or output,
+            directory=(profile_output or output) / "profile",
             ranks=self._ranks(),
             world_size=self.world_size,
             sink_size=self.sink_size,
@@ -172,19 +236,39 @@ class _Reader:
     def _check_keys(self) -> None:
         properties = self.root.schema["properties"]
         since = {key: one["x-since"] for key, one in properties.items() if "x-since" in one}
+        known = [*since, "callbacks", "runner_config", "training_args"]
         for key in self.root.plain:
             if not isinstance(key, str) or key in since:
                 continue
             if key == "profile_end_step":
-                self._refuse(key, "is TrainingArguments' name, which MindFormers ignores; write profile_stop_step")
-            near = difflib.get_close_matches(key.lower(), [*since, "callbacks", "runner_config"], n=1, cutoff=_NEAR)
-            if near and key != near[0]:
-                self._refuse(key, f"is not a key of MindFormers, which ignores it; did you mean {near[0]!r}?")
-            if key.lower().startswith(("profile", "profiler", "init_start")):
-                self._refuse(key, f"is not a key of MindFormers, which ignores it; {nearest(key, since)}")
+                self._refuse(key, "is TrainingArguments' name for profile_stop_step; write profile_stop_step")
+            self._check_name(self.root, key, known, whole=False)
         for key, first in since.items():
-            if self.release < tuple(map(int, first.split("."))) and not self.root.is_null(key):
-                self._refuse(key, f"is ignored by MindFormers {self.version}: it was added in {first}; leave it out")
+            if self.release < _numbers(first) and not self.root.is_null(key):
+                self._refuse(
+                    key,
+                    f"was added in MindFormers {first}, and this file is read as one of {self.version}; leave it out",
+                )
+        if self.keys is not self.root:
+            self._check_section(self.keys)
+            beside = [key for key in since if key not in ("profile", "profiler") and not self.root.is_null(key)]
+            if beside:
+                self._refuse(beside[0], "is beside the section profile; write it inside, where the other keys are")
+
+    def _check_section(self, section: Section) -> None:
+        for key in section.plain:
+            if key not in section.schema["properties"]:
+                self._check_name(section, one_line(str(key)), [*section.schema["properties"]], whole=True)
+
+    def _check_name(self, section: Section, key: str, known: list[str], *, whole: bool) -> None:
+        """Refuse a misspelt key, and note an unknown one of the profiler; other sections have keys of other programs."""
+        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
+        if near and key != near[0]:
+            raise section.error(key, f"is not a key that perfguard knows; did you mean {near[0]!r}?")
+        if not near and (whole or key.lower().startswith(("profile", "profiler", "init_start"))):
+            self.notes.append(
+                f"{section.name(key)} is not a key that perfguard knows, so it has no part in what is read."
+            )
 
     def _refuse_window(self) -> NoReturn:
         start, stop = self.start, self.stop
@@ -226,7 +310,9 @@ class _Reader:
             if not self.init_start:
                 self._reset("profile_communication", "is True and needs init_start_profile: True")
             return
-        level = self.root.plain.get("profiler_level")
+        level = (
+            self.keys.take("profiler_level") if self.keys is not self.root else self.root.plain.get("profiler_level")
+        )
         if level is None:
             self._reset(
                 "profile_communication",
@@ -241,9 +327,10 @@ class _Reader:
 
     def _sink_size(self) -> int:
         """Return the training steps of a sink; 1 without data sink mode."""
-        if self.root.is_null("runner_config"):
+        place = "runner_config" if self.keys is self.root else "training_args"
+        if self.root.is_null(place):
             return 1
-        runner = self.root.section("runner_config")
+        runner = self.root.section(place)
         on, size, epochs = (runner.take(key) for key in ("sink_mode", "sink_size", "epochs"))
         if on is None:
             on = self.release >= (1, 6)
@@ -320,18 +407,20 @@ class _Reader:
         return StepWindow.from_start_stop(first, self.stop), (first, self.stop)
 
     def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"profile_memory": self.root.take("profile_memory")}
+        options: dict[str, Any] = {"profile_memory": self.keys.take("profile_memory")}
         if self.release < (1, 6):
             options |= {"profile_communication": self.communication, "start_profile": self.init_start}
         if self.release >= (1, 3):
             options["profiler_level"] = f"Level{self._level()}"
-            options |= {key: self.root.take(key) for key in ("with_stack", "data_simplification")}
+            options |= {key: self.keys.take(key) for key in ("with_stack", "data_simplification")}
         if self.release >= (1, 6):
-            options["mstx"] = self.root.take("mstx")
+            options["mstx"] = self.keys.take("mstx")
         return options
 
     def _level(self) -> int:
-        level: int = self.root.take("profiler_level")
+        level: int = self.keys.take("profiler_level")
+        if self.keys is not self.root:
+            return level
         unread = self.root.take("profile_level")
         if unread is not None and (unread != level or self.root.is_null("profiler_level")):
             self._reset(
@@ -343,30 +432,38 @@ class _Reader:
 
     def _ranks(self) -> tuple[int, ...] | None:
         key = "profile_rank_ids"
-        if self.root.plain.get(key) == "None":
-            self._refuse(key, "is the text 'None', with which MindFormers profiles no rank; write null for all ranks")
-        value = self.root.take(key)
+        if self.keys.plain.get(key) == "None":
+            raise self.keys.error(key, "is the text 'None', with which no rank is profiled; write null for all ranks")
+        value = self.keys.take(key)
         if value is not None:
-            if not value:
-                self._refuse(key, "is empty, which means all ranks to MindFormers; write null, or name some ranks")
-            if len(set(value)) != len(value):
-                self._refuse(key, f"must name every rank once, got {shown(value)}")
-            if self.world_size is not None and max(value) >= self.world_size:
-                self._refuse(key, f"must be less than the number of ranks, {self.world_size}, got {shown(value)}")
+            self._check_ranks(self.keys, key, "is empty, which means all ranks to MindFormers")
         ranks = set(value or ())
-        if self.root.take("profile_pipeline") and self.is_on:
+        if self.keys.take("profile_pipeline") and self.is_on:
             ranks |= set(self._first_of_stages())
         return tuple(sorted(ranks)) if ranks else None
 
+    def _check_ranks(self, section: Section, key: str, empty: str) -> None:
+        value = section.take(key)
+        if not value:
+            raise section.error(key, f"{empty}; write null for all ranks, or name some ranks")
+        if len(set(value)) != len(value):
+            raise section.error(key, f"must name every rank once, got {shown(value)}")
+        if self.world_size is not None and max(value) >= self.world_size:
+            raise section.error(key, f"must be less than the number of ranks, {self.world_size}, got {shown(value)}")
+
     def _first_of_stages(self) -> range:
         if self.world_size is None:
-            self._refuse("profile_pipeline", "needs the number of ranks; write read_mindformers(path, world_size=N)")
-        parallel = self.root.plain.get("parallel_config")
-        stages: int = (
-            self.root.section("parallel_config").take("pipeline_stage") if isinstance(parallel, Mapping) else 1
-        )
+            raise self.keys.error(
+                "profile_pipeline", "needs the number of ranks; write read_mindformers(path, world_size=N)"
+            )
+        place, key = ("parallel_config", "pipeline_stage")
+        if self.keys is not self.root:
+            place, key = ("distribute_parallel_config", "pipeline_model_parallel_size")
+        stages: int = 1
+        if isinstance(self.root.plain.get(place), Mapping):
+            stages = self.root.section(place).take(key)
         if self.world_size % stages:
-            self._refuse(
+            raise self.keys.error(
                 "profile_pipeline", f"needs a number of ranks that {stages} stages divide, got {self.world_size}"
             )
         return range(0, self.world_size, self.world_size // stages)
@@ -390,16 +487,20 @@ class _Reader:
 
     # -- one value -----------------------------------------------------------------------------------------------------
 
-    def _directory(self, key: str) -> Any:
-        if self.root.plain.get(key) == "None":
-            self._refuse(key, "is the text 'None', and MindFormers writes to a directory of that name; write null")
-        return self.root.take(key)
+    def _part(self, key: str, value: object) -> Section:
+        """Return a section of the document by its schema in `$defs`."""
+        return Section.of(value, self.root.schema["$defs"][key], self.root.source, key)
+
+    def _directory(self, section: Section, key: str) -> Any:
+        if section.plain.get(key) == "None":
+            raise section.error(key, "is the text 'None', which names a directory None; write null")
+        return section.take(key)
 
     def _reset(self, key: str, problem: str) -> None:
         """Refuse a setting that MindFormers would reset; with profiling switched off it is a note."""
         if self.is_on:
-            self._refuse(key, problem)
-        self.notes.append(f"{key} {problem}.")
+            raise self.keys.error(key, problem)
+        self.notes.append(f"{self.keys.name(key)} {problem}.")
 
     def _refuse(self, key: str, problem: str) -> NoReturn:
         raise self.root.error(key, problem)

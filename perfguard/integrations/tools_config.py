@@ -1,4 +1,7 @@
-"""The tools.json of MindSpeed-MM, every value checked; its keys, bounds and defaults are in tools_config.schema.json."""
+"""The tools.json of MindSpeed-MM, every value checked; its keys, bounds and defaults are in tools_config.schema.json.
+
+The `tools:` of an FSDP2 YAML is the same tree with other defaults, and has no dynamic windows: `x-fsdp2` in the schema.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfguard.configuration import Section, configuration_schema, one_line, shown
+from perfguard.configuration import Schema, Section, configuration_schema, one_line, shown
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_json, read_text, read_yaml
 
@@ -50,12 +53,13 @@ def read_tools_config(path: str | Path) -> ToolsConfig:
     # The other keys of such a file belong to the model, the data and the training.
     if not isinstance(document, Mapping) or "tools" not in document:
         raise UsageError(f"{name} has no tools: key, where an FSDP2 configuration sets up the profiler.")
-    return tools_config(document["tools"], source=name, at="tools")
+    return tools_config(document["tools"], source=name, at="tools", fsdp2=True)
 
 
-def tools_config(tree: object, *, source: str, at: str = "") -> ToolsConfig:
+def tools_config(tree: object, *, source: str, at: str = "", fsdp2: bool = False) -> ToolsConfig:
     """Return the configuration in a parsed tools.json. `source` and `at` name it in messages. Raises `UsageError`."""
-    root = Section.of(tree, configuration_schema("tools_config"), source, at)
+    schema = configuration_schema("tools_config")
+    root = Section.of(tree, _of_fsdp2(schema) if fsdp2 else schema, source, at)
     root.refuse_unknown()
     if "profile" not in root and "memory_profile" not in root:
         raise UsageError(
@@ -82,6 +86,14 @@ def tools_config(tree: object, *, source: str, at: str = "") -> ToolsConfig:
     )
 
 
+def _of_fsdp2(schema: Schema) -> Schema:
+    """Return a schema with the defaults and requirements of an FSDP2 YAML."""
+    own = {**schema, **schema.get("x-fsdp2", {})}
+    if "properties" in own:
+        own["properties"] = {key: _of_fsdp2(one) for key, one in own["properties"].items()}
+    return own
+
+
 def _parameters(profile: Section, key: str, *, needed: bool) -> dict[str, Any] | None:
     if not needed and key not in profile:
         return None
@@ -89,12 +101,12 @@ def _parameters(profile: Section, key: str, *, needed: bool) -> dict[str, Any] |
 
 
 def _with_a_window(param: Section, *, needed: bool = False) -> dict[str, Any]:
-    """Return the values of a section; a start_step without an end_step is a window of one step at least."""
+    """Return the values of a section; where it is not used, one without an end_step holds a step at least."""
     found = param.read(needed=needed)
     if "start_step" not in found:
         return found
     first = found["start_step"]
-    last = found["end_step"] if "end_step" in param else max(found["end_step"], first + 1)
+    last = found["end_step"] if needed or "end_step" in param else max(found["end_step"], first + 1)
     if first >= last:
         raise UsageError(
             f"{param.source}: {param.name('start_step')} must be less than end_step, got {first} and {last}; steps count "

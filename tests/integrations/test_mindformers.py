@@ -137,7 +137,7 @@ def test_the_same_yaml_means_other_steps_in_another_version(read, version, start
     profile = read(text, version=version)
     assert profile.window == StepWindow.from_start_stop(*window)
     assert profile.training_steps == window
-    changed = window != (start, stop) or (init_start and start != 1)
+    changed = window != (start, stop) or (init_start and start != 1) or version == "2.2"
     assert bool(profile.notes) == changed
 
 
@@ -244,14 +244,165 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         read_mindformers(task)
 
 
+# -- sections --------------------------------------------------------------------------------------------------------------
+
+#: Every key of ProfilerConfig, mindformers 2.1.0, pynative/config/config.py.
+PYNATIVE = """
+trainer: {type: llm}
+profiler:
+  enable_profiling: True
+  start_step: 5
+  end_step: 7
+  output_path: ./out/profile
+  profiler_rank: [1, 0]
+  profiler_level: 2
+  mstx: True
+  profile_memory: True
+  profile_cpu: False
+  with_stack: False
+"""
+#: Keys of ProfileConfig, tools/register/llm_template_v2.py.
+NESTED = """
+output_dir: ./out
+training_args: {sink_mode: True, sink_size: 1}
+distribute_parallel_config: {pipeline_model_parallel_size: 2}
+profile:
+  profile_on: True
+  profile_output: null
+  profiler_level: 1
+  profile_start_step: 4
+  profile_stop_step: 6
+  init_start_profile: False
+  profile_rank_ids: [1]
+  profile_pipeline: True
+  profile_communication: True
+  profile_memory: False
+  use_llm_token_profile: False
+  llm_token_profile_config: null
+"""
+
+
+def test_the_profiler_of_the_pynative_trainer(read):
+    profile = read(PYNATIVE)
+    assert profile.is_on
+    # skip_first = 5 of the schedule, and one step() more before the first step.
+    assert profile.window == StepWindow(skip_first=4, wait=0, warmup=0, active=3)
+    assert profile.training_steps == (5, 7)
+    assert profile.options == {
+        "profile_memory": True,
+        "profiler_level": "Level2",
+        "with_stack": False,
+        "mstx": True,
+        "profile_cpu": False,
+    }
+    assert (profile.ranks, profile.notes) == ((0, 1), ())
+    assert profile.profile_directory(1) == Path("out/profile/rank_1")
+    assert profile.expectation == "steps=3,memory,level2,ranks=2"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_on", "window", "directory"),
+    [
+        ("profiler: {enable_profiling: True}", True, (1, 1), "profile"),
+        ("profiler: {}", False, (1, 1), "profile"),
+        ("profiler: {enable_profiling: True}\nprofile: False", True, (1, 1), "profile"),
+        # The other trainer profiles, and this section is off.
+        ("profiler: {start_step: 3, end_step: 4}\nprofile: True", True, (1, 10), "output/profile"),
+        ("profiler: null\nprofile: True", True, (1, 10), "output/profile"),
+        ("profile: {profile_on: True, profile_stop_step: 3}", True, (1, 3), "output/profile"),
+        ("profile: {}", False, (1, 10), "output/profile"),
+    ],
+)
+def test_defaults_of_the_sections(read, text, is_on, window, directory):
+    profile = read(text)
+    assert (profile.is_on, profile.training_steps, profile.directory) == (is_on, window, Path(directory))
+
+
+def test_a_section_profile_is_read_as_the_flat_keys(read):
+    profile = read(NESTED, world_size=4)
+    assert (profile.is_on, profile.window) == (True, StepWindow(skip_first=3, wait=0, warmup=0, active=3))
+    assert profile.options == {
+        "profile_memory": False,
+        "profiler_level": "Level1",
+        "with_stack": False,
+        "data_simplification": False,
+        "mstx": False,
+    }
+    # Rank 1 by name, and the first rank of each of two stages.
+    assert profile.ranks == (0, 1, 2)
+    assert profile.directory == Path("out/profile")
+    assert profile.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("profile_everything: True", "profile_everything is not a key that perfguard knows, so it has no part in"),
+        ("profiler: {colour: red}", "profiler.colour is not a key that perfguard knows, so it has no part in"),
+        ("profile: {colour: red}", "profile.colour is not a key that perfguard knows, so it has no part in"),
+    ],
+)
+def test_an_unknown_key_is_a_note(read, text, note):
+    assert [one[: len(note)] for one in read(text).notes] == [note]
+
+
+def test_a_later_version_is_read_as_the_latest_known_one(read):
+    profile = read("profile: True\nprofile_stop_step: 3", version="3.0")
+    assert profile.version == "3.0"
+    assert profile.notes == ("MindFormers 3.0 is read as 2.1, the latest known version.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("profiler: True", "profiler must be an object"),
+        ("profiler: [start_step]", "profiler must be an object"),
+        ("profiler: {enable_profiling: 1}", "profiler.enable_profiling must be true or false, got 1."),
+        ("profiler: {enable_profiling: null}", "profiler.enable_profiling must be true or false, got None."),
+        ("profiler: {start_step: '5'}", "profiler.start_step must be an integer from 1 to 999999999, got '5'."),
+        ("profiler: {start_step: 0}", "profiler.start_step must be an integer from 1 to 999999999, got 0."),
+        ("profiler: {start_step: 2.0}", "profiler.start_step must be an integer from 1 to 999999999, got 2.0."),
+        ("profiler: {start_step: 3}", "profiler.start_step must not be after end_step, got 3 and 1."),
+        ("profiler: {end_step: [7]}", "profiler.end_step must be an integer from 1 to 999999999, got [7]."),
+        ("profiler: {profiler_level: Level1}", "profiler.profiler_level must be 0, 1 or 2, got 'Level1'."),
+        ("profiler: {profiler_level: True}", "profiler.profiler_level must be 0, 1 or 2, got True."),
+        ("profiler: {profiler_rank: 0}", "profiler.profiler_rank must be a list of ranks, such as [0, 1], got 0."),
+        ("profiler: {profiler_rank: []}", "profiler.profiler_rank is empty, so no rank is profiled; write null"),
+        ("profiler: {profiler_rank: [0, 0]}", "profiler.profiler_rank must name every rank once, got [0, 0]."),
+        ("profiler: {output_path: 7}", "profiler.output_path must be a directory, got 7."),
+        (
+            "profiler: {strat_step: 7}",
+            "profiler.strat_step is not a key that perfguard knows; did you mean 'start_step'?",
+        ),
+        (
+            "profile: True\nprofiler: {enable_profiling: True}",
+            "profiler and profile both switch profiling on, and which trainer runs is not known; leave one of them out.",
+        ),
+        ("profile: [True]", "profile must be true or false, or a section with profile_on, got [True]."),
+        ("profile: {profile_on: 'yes'}", "profile.profile_on must be true or false, got 'yes'."),
+        ("profile: {profile_on: True, profiler_level: 5}", "profile.profiler_level must be 0, 1 or 2, got 5."),
+        (
+            "profile: {profile_on: True, profiler_level: 0, profile_communication: True}",
+            "profile.profiler_level is 0, which MindFormers 2.1 resets to 1 because of profile_communication; write 1.",
+        ),
+        ("profile: {profile_on: True}\nmstx: True", "mstx is beside the section profile; write it inside"),
+    ],
+)
+def test_a_bad_section_is_refused_by_name(read, text, words):
+    assert words in refused(read, text)
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("profile: 1", "profile must be true or false, got 1."),
-        ("profile: 'True'", "profile must be true or false, got 'True' (write it without quotes)."),
+        ("profile: 1", "profile must be true or false, or a section with profile_on, got 1."),
+        (
+            "profile: 'True'",
+            "profile must be true or false, or a section with profile_on, got 'True' (write it without quotes).",
+        ),
         ("profile_memory: 0", "profile_memory must be true or false, got 0."),
         ("with_stack: none", "with_stack must be true or false, got 'none'."),
         ("mstx: []", "mstx must be true or false, got []."),
@@ -268,19 +419,15 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ("profiler_level: Level1", "profiler_level must be 0, 1 or 2, got 'Level1'."),
         (
             "profile_start_stpe: 3",
-            "profile_start_stpe is not a key of MindFormers, which ignores it; did you mean 'profile_start_step'?",
+            "profile_start_stpe is not a key that perfguard knows; did you mean 'profile_start_step'?",
         ),
-        ("Profile: True", "Profile is not a key of MindFormers, which ignores it; did you mean 'profile'?"),
+        ("Profile: True", "Profile is not a key that perfguard knows; did you mean 'profile'?"),
         ("profiler_levle: 1", "did you mean 'profiler_level'?"),
         ("init_start_profle: True", "did you mean 'init_start_profile'?"),
-        (
-            "profile_everything: True",
-            "profile_everything is not a key of MindFormers, which ignores it; did you mean 'profile_level'?",
-        ),
         ("runer_config: {}", "did you mean 'runner_config'?"),
         (
             "profile_end_step: 4",
-            "profile_end_step is TrainingArguments' name, which MindFormers ignores; write profile_stop_step.",
+            "profile_end_step is TrainingArguments' name for profile_stop_step; write profile_stop_step.",
         ),
         (
             "profile_level: 1",
@@ -313,15 +460,15 @@ def test_the_nearer_file_goes_before_its_base(tmp_path):
         ("profile_rank_ids: [0, 0]", "profile_rank_ids must name every rank once, got [0, 0]."),
         (
             "profile_rank_ids: []",
-            "profile_rank_ids is empty, which means all ranks to MindFormers; write null, or name some ranks.",
+            "profile_rank_ids is empty, which means all ranks to MindFormers; write null for all ranks, or name some ranks.",
         ),
         (
             "profile_rank_ids: None",
-            "profile_rank_ids is the text 'None', with which MindFormers profiles no rank; write null for all ranks.",
+            "profile_rank_ids is the text 'None', with which no rank is profiled; write null for all ranks.",
         ),
         (
             "profile_output: None",
-            "profile_output is the text 'None', and MindFormers writes to a directory of that name; write null.",
+            "profile_output is the text 'None', which names a directory None; write null.",
         ),
         ("profile_output: 3", "profile_output must be a directory, got 3."),
         (
@@ -411,14 +558,23 @@ def test_a_window_that_is_none_is_refused_with_what_it_would_become(read, versio
         (
             "1.0",
             "profile_output: x",
-            "profile_output is ignored by MindFormers 1.0: it was added in 1.2; leave it out.",
+            "profile_output was added in MindFormers 1.2, and this file is read as one of 1.0; leave it out.",
         ),
         (
             "1.2",
             "profiler_level: 1",
-            "profiler_level is ignored by MindFormers 1.2: it was added in 1.3; leave it out.",
+            "profiler_level was added in MindFormers 1.3, and this file is read as one of 1.2; leave it out.",
         ),
-        ("1.3", "mstx: True", "mstx is ignored by MindFormers 1.3: it was added in 1.6; leave it out."),
+        (
+            "1.3",
+            "mstx: True",
+            "mstx was added in MindFormers 1.6, and this file is read as one of 1.3; leave it out.",
+        ),
+        (
+            "2.0",
+            "profiler: {enable_profiling: True}",
+            "profiler was added in MindFormers 2.1, and this file is read as one of 2.0; leave it out.",
+        ),
         (
             "1.3",
             "profile_stop_step: 7\nrunner_config: {sink_mode: True, sink_size: 4}",

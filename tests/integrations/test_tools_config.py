@@ -381,6 +381,41 @@ def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
     )
 
 
+def test_an_fsdp2_yaml_has_its_own_defaults(tmp_path):
+    """Source: mindspeed_mm/fsdp/params/tools_args.py."""
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
+    text = "tools: {profile: {enable: true}, memory_profile: {}, tensorboard: {enable: true}}\n"
+    found = read_tools_config(written(tmp_path, text, "fsdp2.yaml"))
+
+    assert (found.enable, found.profile_type, found.ranks, found.config_path) == (True, "static", [0], None)
+    assert found.static_param == {
+        **tools_config(changed(*STATIC, to={}) | {"profile": {"static_param": {}}}, source="").static_param,
+        "with_cpu": False,
+        "save_path": Path("profiling"),
+    }
+    assert (found.memory_profile["start_step"], found.memory_profile["end_step"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "profile: {enable: true, profile_type: dynamic}",
+            "tools.profile.profile_type must be one of static, got 'dynamic'",
+        ),
+        (
+            "profile: {enable: true, static_param: {start_step: 20}}",
+            "tools.profile.static_param.start_step must be less than end_step, got 20 and 11;",
+        ),
+    ],
+)
+def test_what_fsdp2_cannot_do_is_refused(tmp_path, text, sentence):
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
+    with pytest.raises(UsageError) as caught:
+        read_tools_config(written(tmp_path, f"tools: {{{text}}}\n", "fsdp2.yaml"))
+    assert sentence in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
