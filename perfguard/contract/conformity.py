@@ -72,7 +72,10 @@ def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
 
 
 def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Yield the violations of a header, once instead of for every row."""
+    """Yield the violations of a header, once instead of for every row.
+
+    A column that the schema lacks is a note: writers add columns from version to version.
+    """
     if table.cells is not Cells.TEXT:
         return
     columns = table.frame.columns
@@ -82,10 +85,13 @@ def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterato
     if row.get("additionalProperties") is False:
         unknown = unnamed_columns(columns, row)
         shown = [
-            (f"{place}:1", f"column {shortened(name)!r} is not in the schema") for name in unknown[:SHOWN_VIOLATIONS]
+            (f"{place}:1", f"column {shortened(name)!r} is not in the schema, and is not read")
+            for name in unknown[:SHOWN_VIOLATIONS]
         ]
         of_kind = "columns that are not in the schema"
-        yield from violations(shown, len(unknown), f"{place}:1", code=Code.S102, of_kind=of_kind)
+        yield from violations(
+            shown, len(unknown), f"{place}:1", code=Code.S102, severity=Severity.NOTE, of_kind=of_kind
+        )
     if row.get("x-ordered"):
         expected = [name for name in row["properties"] if name in columns]
         present = [name for name in columns if name in row["properties"]]

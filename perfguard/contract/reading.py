@@ -203,9 +203,10 @@ def _stream_table(
     if found.unreadable is not None:
         # The last finding: the others are about lines before it.
         return None, [*findings, file.unreadable(found.unreadable)]
-    if broken or findings:
+    notes = [one for one in broken if one.severity is Severity.NOTE]
+    if findings or len(notes) < len(broken):
         return None, [*broken, *findings]
-    return Content(table=replace(empty, streamed=found.rows)), [*file.short_rows(found.short_rows, found.short)]
+    return Content(table=replace(empty, streamed=found.rows)), [*notes, *file.short_rows(found.short_rows, found.short)]
 
 
 def _read_version(file: _File, version: str | None) -> tuple[Content | None, list[Finding]]:
@@ -222,7 +223,7 @@ def _read_version(file: _File, version: str | None) -> tuple[Content | None, lis
         return None, [file.unreadable(error)]
     except RecursionError:
         return None, [file.unreadable(Unreadable("its JSON is nested too deeply to be read"))]
-    return (None if findings else content), findings
+    return (content if all(one.severity is Severity.NOTE for one in findings) else None), findings
 
 
 @cache

@@ -71,6 +71,17 @@ def header(pattern: str, old: str, new: str) -> Damage:
     return damage
 
 
+def with_column(pattern: str, name: str, cell: str) -> Damage:
+    """Add a column to a CSV file, as a later version of its writer may."""
+
+    def damage(place: Path) -> None:
+        path = one(place, pattern)
+        head, *rows = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
+        path.write_text(written([[*head, name], *([*row, cell] for row in rows)]), encoding="utf-8")
+
+    return damage
+
+
 def lines(pattern: str, keep: Callable[[list[str]], list[str]]) -> Damage:
     def damage(place: Path) -> None:
         path = one(place, pattern)
@@ -484,6 +495,13 @@ RIGHT = {
     "a name that level 0 leaves out": (
         "pt-npu", {"level1": False}, document("trace_view.json", lambda found: found.append({**COUNTER, "ts": found[-1]["ts"]}))
     ),
+    "two communicators of the same ranks": (
+        "cluster", {}, document(
+            "communication_group.json", lambda found: found["collective"].append(list(found["collective"][0]))
+        )
+    ),
+    "a column that a later version adds": ("pt-npu", {}, with_column("kernel_details.csv", "Core Id", "3")),
+    "the end of an analysis": ("pt-npu", {}, lambda place: (one(place, "kernel_details.csv").parent / "analyse.done").touch()),
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from perfguard.artifacts.survey import FoundCycle, survey
 from perfguard.artifacts.table import Unreadable
 from perfguard.contract.conformity import content_findings
 from perfguard.documents import schema
+from perfguard.findings import Code, Severity
 from tests.artifacts.reading import read_file
 
 LAYOUTS = ("pt-npu", "ms-2.5+", "ms-2.5+cpu", "cluster")
@@ -135,6 +136,18 @@ def level0(**changes: str) -> dict[str, str]:
     return {name: {**KERNEL, **changes}[name] for name in BASE}
 
 
+#: OP_SUMMARY_ADDITIONAL_HEADERS of torch_npu 2.9.0.post9, _csv_headers.py: level 0 has those of them that CANN delivers.
+ADDED = (
+    *("Mix Block Num", "Input Shapes", "Input Data Types", "Input Formats"),
+    *("Output Shapes", "Output Data Types", "Output Formats"),
+)
+
+
+def level0_with(*columns: str) -> dict[str, str]:
+    row = renamed(kernel(Device_id="0"), **NUM)
+    return {"Device_id": "0", **renamed(level0(), **NUM), **{name: row[name] for name in columns}}
+
+
 def mindspore_level0() -> dict[str, str]:
     row = renamed(KERNEL, Step_Id="Step ID", Block_Dim="Block Num")
     return {name: row[name] for name in MINDSPORE_LEVEL0}
@@ -171,6 +184,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         ("pt-npu", level0(), "kernel_details.level0"),
         ("pt-npu", level0(Type="N/A", **{"Block Dim": ""}), "kernel_details.level0"),
         ("pt-npu", renamed(level0(), **NUM), "kernel_details.level0.block_num"),
+        ("pt-npu", level0_with(*ADDED), "kernel_details.level0.block_num"),
+        ("pt-npu", level0_with(*ADDED[1::2]), "kernel_details.level0.block_num"),
+        ("pt-npu", level0_with("Mix Block Num"), "kernel_details.level0.block_num"),
         ("ms-2.5+", mindspore_level0(), "kernel_details.ms.level0.block_num"),
         ("ms-2.5+", renamed(kernel(Device_id=None), Step_Id="Step ID"), "kernel_details.ms.level1"),
         ("ms-2.5+", renamed(kernel(Device_id=None), Step_Id="Step ID", **NUM), "kernel_details.ms.level1.block_num"),
@@ -179,6 +195,29 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 def test_the_header_of_kernel_details_tells_its_version(write, layout, row, version):
     slot = next(slot for slot in layout_named(layout).slots if slot.name == "kernel_details")
     assert best(write([row]), slot) == ([], version)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (level0_with(*reversed(ADDED)), "columns are in the order"),
+        (level0_with(*ADDED) | {"Mix Block Num": "-1"}, "-1"),
+        (level0_with(*ADDED) | {"Duration(us)": ""}, "Duration"),
+    ],
+)
+def test_level_0_with_more_columns_keeps_its_rules(write, row, words):
+    slot = next(slot for slot in layout_named("pt-npu").slots if slot.name == "kernel_details")
+    found, version = best(write([row]), slot)
+    assert version == "kernel_details.level0.block_num"
+    assert any(words in one for one in found)
+
+
+def test_a_column_that_the_schema_lacks_is_a_note(write):
+    rules = schema("kernel_details.level1")
+    path = write([kernel(**{"Core Id": "3"})])
+    (finding,) = content_findings(read_file("csv", path, rules), rules, path.name)
+    assert (finding.code, finding.severity) == (Code.S102, Severity.NOTE)
+    assert finding.message == "column 'Core Id' is not in the schema, and is not read"
 
 
 @pytest.mark.parametrize(
