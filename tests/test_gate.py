@@ -6,9 +6,12 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Code, Finding
@@ -25,8 +28,9 @@ from perfguard.gate import (
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
-from perfguard.judge.verdict import Outcome
-from perfguard.measure import Measurement, measure_runs
+from perfguard.judge.verdict import Outcome, Verdict, compared
+from perfguard.measure import METRICS, Measurement, measure_runs
+from perfguard.measure.measurement import Kind
 from perfguard.recording import Recording, read_recording
 from perfguard.reports.document import verdict_document, verdict_from_document
 from perfguard.stores import STORES, Store
@@ -39,7 +43,7 @@ NAMES = ("mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2")
 BENT = {
     "mindspore-graph": "MatMul",
     "mindspore-pynative": "MatMul",
-    "torch-mlp": "aten::addmm",
+    "torch-mlp": "aten::mm",
     "torch-repeat2": "aten::mm",
 }
 POLICY = Policy()
@@ -633,3 +637,45 @@ def test_a_failed_check_shows_no_frame_of_perfguard(options):
     shown = raised.traceback.filter(raised)
     assert [Path(str(entry.path)).name for entry in shown] == ["test_gate.py"]
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+# -- an exact verdict is exact -----------------------------------------------------------------------------------------
+
+
+@cache
+def _examined(name: str) -> Verdict:
+    return examine(read_recording(RECORDINGS / name), workload=WORKLOAD, policy=POLICY)
+
+
+@pytest.mark.parametrize("name", sorted(BENT))
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_no_time_of_the_run_changes_an_exact_finding(name, data):
+    """Real recordings, whose operators run as often as drawn; every time of the run is drawn, or those of others."""
+    verdict = _examined(name)
+    names = sorted(m.subject for m in verdict.measurements if m.metric == "operator_calls")
+    factors = data.draw(st.fixed_dictionaries({one: st.sampled_from([0, 1, 1, 1, 2, 20]) for one in names}))
+    base = Baseline(
+        workload=WORKLOAD,
+        fingerprint=verdict.fingerprint,
+        environment=verdict.environment,
+        measurements=tuple(
+            replace(m, value=m.value * factors[m.subject]) if m.metric == "operator_calls" else m
+            for m in verdict.measurements
+            if m.metric not in ("operator_calls", "operator_share", "operator_shapes") or factors.get(m.subject, 1)
+        ),
+    )
+    timed = [m for m in verdict.measurements if METRICS[m.metric].kind is Kind.TIMED]
+    values = data.draw(st.permutations([m.value for m in timed]))
+    factor = data.draw(st.floats(0.01, 100))
+    other = [replace(m, value=value * factor, samples=()) for m, value in zip(timed, values, strict=True)]
+    exact = [m for m in verdict.measurements if METRICS[m.metric].kind is Kind.EXACT]
+    first, second = (
+        compared(replace(verdict, measurements=(*exact, *times)), base, policy=POLICY) for times in (timed, other)
+    )
+    assert _exact(first) == _exact(second)
+
+
+def _exact(verdict: Verdict) -> list[tuple[object, ...]]:
+    of_times = {m.label for m in verdict.measurements if METRICS[m.metric].kind is Kind.TIMED}
+    return [(f.code, f.place, f.message, f.severity, f.weight) for f in verdict.findings if f.place not in of_times]

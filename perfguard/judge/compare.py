@@ -26,7 +26,7 @@ from perfguard.judge.quantities import (
     with_unit,
 )
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
-from perfguard.judge.tolerance import Policy, Tolerance, shown_tolerance
+from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance, shown_tolerance
 from perfguard.judge.weights import metric_weight, one_sided_weight, share_weight, workload_weight
 from perfguard.judge.work import CENSUS, COUNTED, Work, work_of
 from perfguard.measure.measurement import (
@@ -156,14 +156,12 @@ def compare(
             found.append(replace(one, allowed=_limit(pair)))
         else:
             found.append(_structures(pair))
-    cost = comparison_of(found, "step_cost", judged=True)
-    step = step or (cost.state if cost is not None else None)
-    worse = worse_operators(current.values(), reference.values(), policy=policy, step=step)
+    worse = worse_operators(current.values(), reference.values(), policy=policy)
     found = [_with_added_work(one, worse) for one in found]
     if not policy.changed_fails:
         found = [replace(one, finding=None) if one.state is State.CHANGED else one for one in found]
     found = [_with_step_time(one, found) for one in found]
-    return tuple(_weighted(one, current, reference) for one in _without_repetition(found))
+    return tuple(_weighted(one, reference, worse) for one in _without_repetition(found))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +235,8 @@ def _new(pair: _Pair, *, is_metric_known: bool, is_more: bool) -> Comparison:
 def _numbers(pair: _Pair, fresh: Measurement | None, *, is_ruled: bool) -> Comparison:
     metric, limits = pair.metric, pair.limits
     reference, current = pair.numbers
-    exact = limits.relative == 0 and limits.absolute == 0
+    # A stated share of the bytes is no noise.
+    exact = limits in (Tolerance(), default_tolerance(metric) if metric.kind is Kind.EXACT else Tolerance())
     weight = metric_weight(metric, _relative(reference, current), exact=exact)
     text = f"{pair.shown.label} {comparison_text(reference, current, metric.unit)}"
     if metric.name == "step_cost" and fresh is not None and (time_us := number(fresh.value)) is not None:
@@ -340,36 +339,46 @@ def comparison_of(comparisons: Iterable[Comparison], metric: str, *, judged: boo
 
 
 def worse_operators(
-    current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy, step: State | None
-) -> dict[str, str]:
-    """Return the operators with added work: subject → growth of the step's work, as text.
+    current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy
+) -> dict[str, tuple[str, float]]:
+    """Return the operators with added work: subject → growth of the step's work as text, and the operator's part of it.
 
-    Work counts as added if it weighs more than `thresholds.OPERATOR_WEIGHT`, unless the step's judged time is better.
-    Operators that a rule of the user names are judged by that rule.
+    Work counts as added if it weighs more than `thresholds.OPERATOR_WEIGHT`. Operators that a rule of the user names are judged
+    by that rule.
     """
-    if step is State.BETTER:
-        return {}
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, float]] = {}
     for rank, work in _weighed(current, reference, policy).items():
-        growth = work.growth(is_time_same=step is State.SAME)
-        if growth > thresholds.OPERATOR_WEIGHT:
+        if work.growth > thresholds.OPERATOR_WEIGHT:
             unit = "operator time" if work.is_timed else "operators"
-            text = f"+{100 * growth:.1f} % {unit} in the step, all together"
-            found |= {rank + operator: text for operator in work.carriers}
+            text = f"+{100 * work.growth:.1f} % {unit} in the step, all together"
+            found |= {rank + operator: (text, work.added[operator]) for operator in work.carriers}
     return found
 
 
 def lost_work(current: Iterable[Measurement], reference: Iterable[Measurement], *, policy: Policy) -> Finding | None:
-    """Return a finding if most of the baseline's operator time is gone without a replacement: the test is broken."""
+    """Return a finding if most of the baseline's work is gone without a replacement: the test is broken."""
+    current, reference = tuple(current), tuple(reference)
+    calls = {(one.metric, one.subject): one.value for one in current}
+    before = {(one.metric, one.subject): one.value for one in reference}
     for rank, work in _weighed(current, reference, policy).items():
         if work.is_mostly_gone:
             where = f" on {rank.removesuffix(':')}" if rank else ""
+            unit = "operator time" if work.is_timed else "operators"
+            names = [
+                _less_text(name, *(side.get(("operator_calls", rank + name)) for side in (before, calls)))
+                for name in work.losers
+            ]
             message = (
-                f"operators that took {100 * work.gone_share:.0f} % of the baseline's operator time{where} are gone, and "
-                f"what is new or runs more often takes {100 * work.added_share:.0f} %; does the step still do its work?"
+                f"work of {100 * work.lost:.0f} % of the baseline's {unit}{where} is gone ({listed(names, _NAMED)}), and what "
+                f"was added is {100 * work.added_share:.0f} % of what is left; does the step still do its work?"
             )
-            return Finding(code=Code.R108, message=message, weight=workload_weight(work.gone_share))
+            return Finding(code=Code.R108, message=message, weight=workload_weight(work.lost))
     return None
+
+
+def _less_text(operator: str, before: Value | None, now: Value | None) -> str:
+    """Return `aten::addmm 20 → 1`, or `aten::addmm in other shapes`."""
+    return f"{operator} in other shapes" if before == now else f"{operator} {show(before or 0)} → {show(now or 0)}"
 
 
 def changes_text(comparisons: Iterable[Comparison]) -> str:
@@ -404,12 +413,12 @@ def _weighed(current: Iterable[Measurement], reference: Iterable[Measurement], p
     return work_of(now, before)
 
 
-def _with_added_work(one: Comparison, worse: Mapping[str, str]) -> Comparison:
+def _with_added_work(one: Comparison, worse: Mapping[str, tuple[str, float]]) -> Comparison:
     """Make the calls of an operator with added work worse, on its rank and in the sum of all ranks."""
     rank, operator = split_rank(one.subject)
-    text = worse.get(one.subject, "")
+    text, _ = worse.get(one.subject, ("", 0.0))
     if rank == ALL_RANKS:
-        text = next((text for subject, text in worse.items() if split_rank(subject)[1] == operator), "")
+        text = next((text for subject, (text, _) in worse.items() if split_rank(subject)[1] == operator), "")
     if one.metric not in COUNTED or one.state is not State.CHANGED or not text or not one.is_more:
         return one
     finding = one.finding
@@ -418,13 +427,15 @@ def _with_added_work(one: Comparison, worse: Mapping[str, str]) -> Comparison:
     return replace(one, state=State.WORSE, finding=finding)
 
 
-def _weighted(one: Comparison, current: Mapping[Key, Measurement], reference: Mapping[Key, Measurement]) -> Comparison:
-    """Order operators by their share of the time."""
+def _weighted(
+    one: Comparison, reference: Mapping[Key, Measurement], worse: Mapping[str, tuple[str, float]]
+) -> Comparison:
+    """Order operators by their share of the baseline's time, or by the work that they add."""
     if one.finding is None or not one.metric.startswith("operator_"):
         return one
-    key = ("operator_share", one.subject)
-    shares = [number(side[key].value) or 0.0 for side in (current, reference) if key in side]
-    weight = one.finding.weight + share_weight(max(shares, default=0.0))
+    stored = reference.get(("operator_share", one.subject))
+    share = number(stored.value) if stored is not None else None
+    weight = one.finding.weight + share_weight(min(1.0, max(share or 0.0, worse.get(one.subject, ("", 0.0))[1])))
     return replace(one, finding=replace(one.finding, weight=weight))
 
 

@@ -1,15 +1,18 @@
-"""Work: the share of changed operators in a step, which distinguishes added work from replaced work and from free views.
+"""Work: how much the changed operators of a step weigh, which distinguishes added work from replaced work and from free views.
 
-Shares of operator time are compared, not times, so the result is the same on any machine. Operators with unchanged calls are
-the scale: their cost is assumed to be that in the baseline.
+Weights are exact: shares of operator time that the baseline stores, and what calls do by their recorded shapes and types.
+No time of the current run is used, so the same two commits have the same weights in every run and on every machine.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 from perfguard import thresholds
 from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
@@ -18,49 +21,51 @@ from perfguard.measure.measurement import ALL_RANKS, Measurement, split_rank
 CENSUS = frozenset({"operator_calls", "operator_set", "operator_shapes"})
 #: Metrics that count operators: their calls, or for graphs that a compiler saved their nodes.
 COUNTED = ("operator_calls", "graph_operators")
-#: If the removed work is this many times the rest, there is no rest: shares of some tens of operators have six digits each.
-_NOTHING_LEFT = 1e4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The operator time that was added and removed between the baseline's step and the current one, on one rank.
+    """The work that was added and removed between the baseline's step and the current one, on one rank.
 
-    `added` maps operators that are new or run more often to fractions of the current operator time, `removed` those that are
-    gone or run less often to fractions of the baseline's.
+    All numbers are fractions of the work of the baseline's step. `added` has operators that are new or do more, `removed` those
+    that are gone or do less.
     """
 
     added: Mapping[str, float]
     removed: Mapping[str, float]
-    #: Share of the baseline's operator time in operators that are gone, and in those with another number of calls and only new
-    #: shapes, such as one product split in three.
-    gone_share: float
-    recut_share: float
-    #: Whether the fractions are of time; else they are of calls.
+    #: Fraction that is gone, where another type of the same elements is the same work; and operators with the most of it.
+    lost: float
+    losers: tuple[str, ...]
+    #: Whether the fractions are of the baseline's operator time; else they are of calls.
     is_timed: bool
 
-    def growth(self, *, is_time_same: bool) -> float:
-        """Return the growth of the operator time of a step as a fraction; 0 if new operators replace others.
+    @property
+    def growth(self) -> float:
+        """Growth of the work of a step; 0 if new operators replace others.
 
-        Shares give the cost of replaced operators up to `REPLACED_UNCERTAINTY` (of both sides if little is unchanged), and not
-        at all if nothing is unchanged. The step's time gives it exactly: `is_time_same` means that it was judged as the same.
+        What a new operator costs is estimated, so replaced work counts up to `REPLACED_UNCERTAINTY` more. If almost nothing of
+        the baseline is left, there is no scale for the new ones.
         """
-        added, removed = _over_rest(self.added), _over_rest(self.removed)
-        if removed > _NOTHING_LEFT or (is_time_same and max(removed, self.recut_share) > thresholds.OPERATOR_WEIGHT):
+        added, removed = self.added_work, math.fsum(self.removed.values())
+        if removed > 1 - thresholds.SCALE_SHARE:
             return 0.0
-        if self.is_timed and removed > 1 / thresholds.SCALE_SHARE - 1:
-            added *= 1 - thresholds.REPLACED_UNCERTAINTY
-        return max(0.0, (added - removed * (1 + thresholds.REPLACED_UNCERTAINTY)) / (1 + removed))
+        return max(0.0, added - removed * (1 + thresholds.REPLACED_UNCERTAINTY))
 
     @property
-    def added_share(self) -> float:
-        """Share of the current operator time in what is new or runs more often."""
+    def added_work(self) -> float:
+        """All that was added, as a fraction of the work of the baseline's step."""
         return math.fsum(self.added.values())
 
     @property
+    def added_share(self) -> float:
+        """Share of the current work in what was added."""
+        now = 1 + self.added_work - math.fsum(self.removed.values())
+        return self.added_work / now if now > 0 else 0.0
+
+    @property
     def is_mostly_gone(self) -> bool:
-        """Whether most of the baseline's operator time is gone, with almost no replacement."""
-        return self.gone_share > thresholds.MOSTLY_GONE and self.added_share < thresholds.REPLACEMENT_SHARE
+        """Whether most of the baseline's work is gone, with almost no replacement."""
+        return self.lost > thresholds.MOSTLY_GONE and self.added_share < thresholds.REPLACEMENT_SHARE
 
     @property
     def carriers(self) -> frozenset[str]:
@@ -68,45 +73,115 @@ class Work:
 
         The others (views, metadata) cost almost nothing.
         """
-        total = self.added_share
+        total = self.added_work
         found, covered = set(), 0.0
-        for name, share in sorted(self.added.items(), key=lambda item: -item[1]):
+        for name, share in sorted(self.added.items(), key=lambda item: (-item[1], item[0])):
             if covered < total / 2 or share >= thresholds.CARRIER_PART * total:
                 found.add(name)
             covered += share
         return frozenset(found)
 
 
-def _over_rest(shares: Mapping[str, float]) -> float:
-    """Return shares of a whole as a multiple of the rest; infinite if the rest is only rounding."""
-    share = math.fsum(shares.values())
-    return share / (1 - share) if share < 1 - 1e-9 else math.inf
-
-
 def work_of(current: Iterable[Measurement], reference: Iterable[Measurement]) -> dict[str, Work]:
     """Return the work of every rank by the prefix of its subjects: `rank1:`, or empty with a single rank.
 
-    Numbers of all ranks together (`ranks:`) are ignored, because they have no shares. The input is `operator_share`, the first
-    existing metric of `COUNTED`, and `operator_shapes`; if a side has no shares, calls replace them on both.
+    Numbers of all ranks together (`ranks:`) are ignored, because they have no shares. The input is the first existing metric of
+    `COUNTED`, `operator_shapes`, and the reference's `operator_share`; without shares, calls replace them.
     """
     now, before = _by_rank(current), _by_rank(reference)
     return {rank: _between(before[rank], now[rank]) for rank in sorted(now.keys() & before.keys())}
+
+
+# -- what a call does --------------------------------------------------------------------------------------------------
+
+#: A tensor of a census of shapes: `float[8, 4]` of torch, `[8, 4]` of MindSpore. Scalars and lists of them are no tensors.
+_TENSOR = re.compile(r"(?P<type>[A-Za-z_][A-Za-z0-9_: ]*)?\[(?P<sizes>[0-9, ]*)\]")
+#: Bytes of an element (c10/core/ScalarType.h, as torch names the types in a trace: c10::scalarTypeToTypeMeta(...).name()).
+_BYTES = {
+    **dict.fromkeys(("bool", "signed char", "unsigned char"), 1),
+    **dict.fromkeys(("short int", "short", "c10::Half", "c10::BFloat16"), 2),
+    **dict.fromkeys(("double", "long int", "long", "long long", "c10::complex<float>"), 8),
+}
+_BYTES_OF_FLOAT = 4
+#: Products of two matrices and convolutions: they do more with an element than others.
+_PRODUCT = re.compile(r"mm(_|\b)|matmul|linear|batchmatmul|einsum|attention", re.IGNORECASE)
+_CONVOLUTION = re.compile(r"conv", re.IGNORECASE)
+
+
+@cache
+def _wrappers() -> frozenset[str]:
+    lines = Path(__file__).with_name("torch_wrappers.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def moves_no_data(operator: str) -> bool:
+    """Whether an operator of torch only makes a view, or only calls others; autograd's nodes do the latter."""
+    return operator in _wrappers() or operator.startswith(("autograd::", "torch::autograd::")) or "Backward" in operator
+
+
+def is_product(operator: str) -> bool:
+    """Whether an operator is a product of matrices, an attention or a convolution, by its name."""
+    return _PRODUCT.search(operator) is not None or _CONVOLUTION.search(operator) is not None
+
+
+def call_work(operator: str, shapes: str, *, by_type: bool) -> float:
+    """Return what a call does, in elements of four bytes that it moves, from its recorded shapes and types.
+
+    `CALL_ELEMENTS` for the call itself, the elements of its inputs, and a `FLOPS_PER_ELEMENT`-th of the operations of a
+    product. Without `by_type` every element has four bytes.
+    """
+    if moves_no_data(operator):
+        return thresholds.CALL_ELEMENTS
+    tensors, elements = [], 0.0
+    scale = 1.0
+    for found in _TENSOR.finditer(shapes):
+        kind = (found["type"] or "").strip()
+        sizes = [int(size) for size in found["sizes"].split(",") if size.strip()]
+        if kind.startswith("Scalar") or not sizes:
+            continue
+        size = _BYTES.get(kind, _BYTES_OF_FLOAT) / _BYTES_OF_FLOAT if by_type else 1.0
+        scale = size
+        tensors.append(sizes)
+        elements += size * math.prod(sizes)
+    return thresholds.CALL_ELEMENTS + elements + scale * _operations(operator, tensors) / thresholds.FLOPS_PER_ELEMENT
+
+
+def _operations(operator: str, tensors: list[list[int]]) -> float:
+    """Return the floating-point operations of a product or convolution; 0 for others.
+
+    The first two matrices of its inputs are its factors. A product of m x k and k x n does 2 m k n, a convolution (of stride 1)
+    does 2 for each weight at each place.
+    """
+    matrices = [one for one in tensors if len(one) >= 2]
+    if len(matrices) < 2 or not is_product(operator):
+        return 0.0
+    one, other = matrices[0], matrices[1]
+    if _CONVOLUTION.search(operator):
+        places = one[0] * math.prod(one[2:])
+        return 2.0 * places * math.prod(other)
+    common = one[-1] if one[-1] in other[-2:] else one[-2]
+    batch = math.prod(other[:-2]) if len(one) > 2 else 1
+    return 2.0 * math.prod(one) * math.prod(other) / max(1, common * batch)
+
+
+# -- two steps ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class _Side:
     calls: dict[str, float] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
-    #: The shapes of operators that have any.
-    shapes: dict[str, frozenset[str]] = field(default_factory=dict)
+    #: The calls by shapes, of operators that have any.
+    shapes: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
-    @property
-    def by_calls(self) -> _Side:
-        """The same with shares of calls instead of time."""
-        total = sum(self.calls.values()) or 1
-        return _Side(
-            calls=self.calls, shares={name: calls / total for name, calls in self.calls.items()}, shapes=self.shapes
-        )
+    def work(self, operator: str, *, with_shapes: bool, by_type: bool) -> float:
+        """Return what the calls of an operator in a step do; calls without recorded shapes do as much as the others."""
+        calls = self.calls.get(operator, 0)
+        shapes = self.shapes.get(operator, {}) if with_shapes else {}
+        if not (known := math.fsum(shapes.values())):
+            return calls * thresholds.CALL_ELEMENTS
+        found = (times * call_work(operator, text, by_type=by_type) for text, times in sorted(shapes.items()))
+        return calls * math.fsum(found) / known
 
 
 def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
@@ -122,33 +197,48 @@ def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
             values = ranks[rank].calls if one.metric == counted else ranks[rank].shares
             values[operator] = one.value
         elif one.metric == "operator_shapes" and isinstance(one.value, dict):
-            ranks[rank].shapes[operator] = frozenset(one.value)
+            ranks[rank].shapes[operator] = one.value
     return ranks
 
 
 def _between(before: _Side, now: _Side) -> Work:
-    is_timed = bool(before.shares and now.shares)
-    if not is_timed:
-        before, now = before.by_calls, now.by_calls
-    # Operators with another number of calls and only new shapes.
-    recut = [
-        name
-        for name in before.shapes.keys() & now.shapes.keys()
-        if before.calls.get(name) != now.calls.get(name) and not before.shapes[name] & now.shapes[name]
-    ]
+    is_timed = bool(before.shares)
+    total = math.fsum(before.calls.values()) or 1
+    costs = before.shares if is_timed else {name: calls / total for name, calls in before.calls.items()}
+    with_shapes = bool(before.shapes and now.shapes)
+    known = [name for name, calls in before.calls.items() if calls and not moves_no_data(name)] or list(before.calls)
+
+    def unit_cost(new: str) -> float:
+        """Return what a unit of work costs in operators like a new one: a product by those of the baseline, if it has any."""
+        alike = [name for name in known if is_product(name) is is_product(new)] or known
+        units = math.fsum(before.work(name, with_shapes=with_shapes, by_type=True) for name in alike) or 1
+        return math.fsum(costs.get(name, 0.0) for name in alike) / units
+
+    cheapest = min((costs.get(name, 0.0) / calls for name, calls in before.calls.items() if calls), default=0.0)
+
+    def cost(name: str, *, by_type: bool) -> float:
+        if not before.calls.get(name):
+            if moves_no_data(name):
+                return cheapest * now.calls.get(name, 0)
+            return unit_cost(name) * now.work(name, with_shapes=with_shapes, by_type=by_type)
+        on_both = name in before.shapes and name in now.shapes
+        was, now_is = (side.work(name, with_shapes=on_both, by_type=by_type) for side in (before, now))
+        return costs.get(name, 0.0) * (now_is / was if was else 1.0)
+
+    names = before.calls.keys() | now.calls.keys()
+    costs = {name: costs.get(name, 0.0) if before.calls.get(name) else 0.0 for name in names}
+    changes = {name: _difference(costs[name], cost(name, by_type=True)) for name in sorted(names)}
+    untyped = {name: _difference(costs[name], cost(name, by_type=False)) for name in sorted(before.calls)}
+    gone = {name: -change for name, change in untyped.items() if change < 0}
     return Work(
         is_timed=is_timed,
-        added=_more(now, before),
-        removed=_more(before, now),
-        gone_share=sum(before.shares.get(name, 0.0) for name in before.calls.keys() - now.calls.keys()),
-        recut_share=sum(before.shares.get(name, 0.0) for name in recut),
+        added={name: change for name, change in changes.items() if change > 0},
+        removed={name: -change for name, change in changes.items() if change < 0},
+        lost=math.fsum(gone.values()),
+        losers=tuple(sorted(gone, key=lambda name: (-gone[name], name))),
     )
 
 
-def _more(side: _Side, other: _Side) -> dict[str, float]:
-    """Return the surplus of each operator over the other side, as a fraction of its own side's time."""
-    return {
-        name: side.shares.get(name, 0.0) * (1 - other.calls.get(name, 0) / calls)
-        for name, calls in side.calls.items()
-        if calls > other.calls.get(name, 0)
-    }
+def _difference(before: float, now: float) -> float:
+    """Return the difference, without what rounding leaves."""
+    return 0.0 if math.isclose(before, now, rel_tol=1e-9) else now - before

@@ -269,8 +269,8 @@ def test_what_would_only_warn_needs_no_excuse_on_a_busy_machine(few, policy):
 
 
 def test_what_fails_for_another_reason_on_a_busy_machine_blames_no_time():
-    grown = measured("peak_memory_bytes", 2_000_000), measured("memory_allocations", 90, "cpu")
-    base = _with(QUIET, measured("peak_memory_bytes", 1_000_000), measured("memory_allocations", 99, "cpu"))
+    grown = measured("peak_memory_bytes", 2_000_000), measured("memory_allocated_bytes", 90, "cpu")
+    base = _with(QUIET, measured("peak_memory_bytes", 1_000_000), measured("memory_allocated_bytes", 99, "cpu"))
     verdict = judged(Beside(why_not="no git"), *SLOW, measurements=grown, base=base, load=0.6)
     assert (verdict.outcome.value, [one.code.name for one in decisive(verdict)]) == ("FAILED", ["R102", "R106"])
     (told,) = (one for one in verdict.findings if one.code is Code.B112)

@@ -139,7 +139,7 @@ def added_work(directory: Path, report: Path) -> Iterator[float]:
     for verdict in read_run(report).verdicts:
         if (baseline := store.load(verdict.workload)) is not None:
             works = work_of(verdict.measurements, baseline.measurements).values()
-            yield max((work.growth(is_time_same=False) for work in works), default=0.0)
+            yield max((work.growth for work in works), default=0.0)
 
 
 def judge(plant: Plant, base: Path, directory: Path, *options: str) -> Row:
