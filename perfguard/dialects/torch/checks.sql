@@ -38,8 +38,7 @@ where row > earlier
 
 -- check: events_are_numbered_through
 -- code: I102
--- about: The events of the host carry the numbers 0 to N-1 (Ev Idx): none was lost. Exact. Beside events of a GPU a gap is a
---   warning.
+-- about: The events of the host carry the numbers 0 to N-1 (Ev Idx): none was lost. Exact, beside events of a GPU as well.
 -- source: every option of the profiler on real output of torch 2.13 on CPU; torch numbers what it recorded before it writes any
 --   of it (torch/csrc/profiler, profiler_kineto.cpp). torch 1.12 numbers nothing.
 -- message: {lost} of {recorded} recorded events are not in the trace: Ev Idx {first_gaps}{more}
@@ -49,8 +48,7 @@ with gaps as (
 select cycle, sum(missing)::bigint as lost, max(next) + 1 as recorded,
   array_to_string(list(if(missing = 1, (next - 1)::text, (next - missing)::text || ' to ' || (next - 1)) order by next)[:8], ', ')
     as first_gaps,
-  if(count(*) > 8, ' and ' || (count(*) - 8) || ' more gaps', '') as more,
-  if(cycle in (select distinct cycle from spans where category = number_of('kernel')), 'warning', 'error') as severity
+  if(count(*) > 8, ' and ' || (count(*) - 8) || ' more gaps', '') as more
 from gaps where missing > 0
 group by cycle
 
@@ -269,21 +267,48 @@ where device_type = 0 and says_reserved and coalesce(reserved_bytes <> 0, true)
 -- headline: an event is in another place than its number
 -- needs: spans
 -- invariant: order_of_time
--- about: torch collects what each thread recorded, thread by thread, and numbers it so (Ev Idx): an operator or mark between two of
---   one thread is of that thread, and begins between them. So nothing was moved to another thread or time.
+-- about: torch collects what each thread recorded, thread by thread, and numbers it so (Ev Idx): an event between two of one thread is
+--   of that thread, and between two of its kind it begins between them. So nothing was moved to another thread or time. Python functions
+--   are collected from all threads together.
 -- tolerance: 1 us: whole microseconds until torch 2.1
--- source: torch/csrc/profiler/collection.cpp, getRecords: each queue of a thread is materialised by itself, in the order of its starts
+-- source: torch/csrc/profiler/collection.cpp, getRecords: the queue of a thread is materialised by itself, kind by kind, in order
 -- message: {name} (Ev Idx {event_index}) is {why} its neighbours {before} and {behind}
-with placed as (
-  select cycle, row, name, event_index, thread, start_ns,
-    lag(event_index) over numbers as before, lead(event_index) over numbers as behind,
-    lag(thread) over numbers as thread_before, lead(thread) over numbers as thread_behind,
-    lag(start_ns) over numbers as start_before, lead(start_ns) over numbers as start_behind
+with numbered as (
+  select cycle, row, name, event_index, thread, start_ns, category = number_of('python_function') as is_python, false as is_instant
   from spans
-  where event_index is not null and category in (number_of('cpu_op'), number_of('user_annotation'))
-  window numbers as (partition by cycle order by event_index))
-select cycle, row, word(name) as name, event_index, before, behind,
-  if(thread <> thread_before, 'on another thread than', if(start_ns < start_before, 'before both of', 'behind both of')) as why
-from placed
-where thread_before = thread_behind and start_before <= start_behind
-  and (thread <> thread_before or start_ns < start_before - 1000 or start_ns > start_behind + 1000)
+  where event_index is not null
+    and category in (number_of('cpu_op'), number_of('user_annotation'), number_of('python_function'))
+  union all
+  select cycle, row, name, event_index, thread, time_ns, false, true from instants
+  where event_index is not null and name = number_of('[memory]')),
+by_thread as (
+  select *, lag(event_index) over numbers as before, lead(event_index) over numbers as behind,
+    lag(thread) over numbers as thread_before, lead(thread) over numbers as thread_behind
+  from numbered where not is_python
+  window numbers as (partition by cycle order by event_index)),
+by_start as (
+  select *, lag(event_index) over numbers as before, lead(event_index) over numbers as behind,
+    lag(start_ns) over numbers as start_before, lead(start_ns) over numbers as start_behind
+  from numbered
+  window numbers as (partition by cycle, thread, is_python, is_instant order by event_index))
+select cycle, row, word(name) as name, event_index, before, behind, 'on another thread than' as why
+from by_thread where thread_before = thread_behind and thread <> thread_before
+union all
+select cycle, row, word(name), event_index, before, behind, if(start_ns < start_before, 'before both of', 'behind both of')
+from by_start
+where start_before <= start_behind and (start_ns < start_before - 1000 or start_ns > start_behind + 1000)
+
+-- check: times_are_of_this_century
+-- code: I113
+-- headline: the times are in another unit
+-- needs: spans
+-- invariant: of_one_run
+-- about: The base of a trace and its first event are before the year 2100: with another unit they are not. No lower bound: without a
+--   base the clock may count from the start of the machine.
+-- source: kineto output_json.cpp: ts is relative to baseTimeNanoseconds, which is of the wall clock
+-- message: its first event is {years:.0f} years after 1970
+select cycle, (coalesce(any_value(base_ns), 0)::hugeint + min(start_ns)) / 31556952e9 as years
+from spans left join traces using (cycle)
+where category in (number_of('cpu_op'), number_of('Operator'), number_of('kernel'), number_of('Kernel'))
+group by cycle
+having years > 130

@@ -82,38 +82,48 @@ where not ran and start_ns < last_wait_ns and devices = 1
 -- needs: flows, spans
 -- invariant: flows_have_two_ends
 -- about: Each end of a flow between host and device (ac2g) is written with a call or with work on a device: at its start, on its
---   thread, with its correlation as id. Exact; silent where more than one in ten does not.
+--   thread, with its correlation as id. Exact, where one in ten or more does so.
 -- source: kineto output_json.cpp, handleLink: the id is the correlation, place and time are those of the event; nine real traces
 -- tolerance: 1 us: whole microseconds until torch 2.1
 -- message: the flow {id} is at {time_us:.3f} us, where nothing with this correlation begins
 with unmet as (
   select cycle, row, id, time_ns from device_flows as ends
-  anti join spans on spans.cycle = ends.cycle and spans.correlation = ends.id and spans.thread = ends.thread
-    and abs(spans.start_ns - ends.time_ns) <= 1000
-  where id is not null and time_ns is not null and cycle in (select cycle from device_facts))
+  -- torch 1.8 to 1.11 write the stream of a flow as a text, and that of the work as a number.
+  anti join spans on spans.cycle = ends.cycle and spans.correlation = ends.id
+    and (spans.thread = ends.thread or ends.category = number_of('async')) and abs(spans.start_ns - ends.time_ns) <= 1000
+  where id is not null and time_ns is not null)
 select cycle, row, id, time_ns / 1000 as time_us
 from unmet
 where cycle in (
   select cycle from (
     select cycle, count(*) as ends from device_flows group by cycle) join (
     select cycle, count(*) as lost from unmet group by cycle) using (cycle)
-  where lost <= 0.1 * ends)
+  where lost <= 0.9 * ends)
 
 -- check: device_work_has_its_flow
 -- code: I110
--- needs: flows, spans
+-- headline: a flow was lost
+-- needs: spans
 -- invariant: flows_have_two_ends
--- about: A flow between host and device ends at each kernel, copy and fill. Exact; silent where more than one in ten has none.
--- source: kineto output_json.cpp, handleLink; nine real traces
+-- about: A flow between host and device ends at each kernel, copy and fill that has a correlation. Exact.
+-- source: kineto output_json.cpp, handleLink; nine real traces, of torch 1.8 as well
 -- message: no flow ends at {name} (correlation {correlation})
-with lost as (
-  select cycle, row, name, correlation from device_work
-  anti join (select cycle, id as correlation from device_flows where not is_start) as ends using (cycle, correlation))
 select cycle, row, word(name) as name, correlation
-from lost
-where cycle in (
-  select cycle from (select cycle, count(*) as works from device_work group by cycle)
-  join (select cycle, count(*) as losses from lost group by cycle) using (cycle) where losses <= 0.1 * works)
+from device_work
+anti join (select cycle, id as correlation from device_flows where not is_start) as ends using (cycle, correlation)
+where correlation > 0
+
+-- check: nothing_of_a_device_is_there_twice
+-- code: I114
+-- headline: an event is there twice
+-- needs: flows
+-- invariant: nothing_twice
+-- about: No two ends of a flow between host and device have the same id, thread and time. Exact.
+-- message: the flow {id} is there {ends} times at {time_us:.3f} us
+select cycle, min(row) as row, id, time_ns / 1000 as time_us, count(*) as ends
+from device_flows where id is not null
+group by cycle, id, thread, time_ns, is_start
+having count(*) > 1
 
 -- check: work_begins_behind_its_launch
 -- code: I106
@@ -204,3 +214,103 @@ same as (
 select cycle, row, word(name) as name, earlier
 from shown join same using (cycle, name, thread, correlation, start_ns, duration_ns)
 where row > earlier
+
+-- check: work_and_calls_take_time
+-- code: I106
+-- headline: something takes no time
+-- needs: spans
+-- invariant: values_are_possible
+-- about: What runs on a device, and a call of its runtime, takes time. Where times have nanoseconds: in whole microseconds 0 is real.
+-- source: CUPTI and roctracer give nanoseconds, which torch 2.4 and later write with a base; real traces of three devices
+-- message: {name} takes no time
+select cycle, row, word(name) as name
+from (
+  select cycle, row, name, duration_ns from device_work
+  union all
+  select cycle, row, name, duration_ns from device_calls)
+join traces using (cycle)
+where duration_ns = 0 and base_ns is not null
+
+-- check: calls_of_a_thread_are_nested
+-- code: I112
+-- headline: two calls of a thread overlap
+-- needs: spans
+-- invariant: inside_its_whole
+-- about: A call of a runtime or driver is inside another of its thread, or beside it: one clock has the times of both.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- message: {name} begins inside {around}, and ends {after_us:.3f} us after it
+with placed as (
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns,
+    lag(name) over calls as around, lag(start_ns + duration_ns) over calls as around_ns
+  from device_calls
+  window calls as (partition by cycle, thread order by start_ns, row))
+select cycle, row, word(name) as name, word(around) as around, (end_ns - around_ns) / 1000 as after_us
+from placed
+where around_ns > start_ns + 1000 and end_ns > around_ns + 1000
+
+-- check: annotations_of_a_device_are_around_work
+-- code: I112
+-- headline: an annotation is not around the work of its stream
+-- needs: spans
+-- invariant: inside_its_whole
+-- about: An annotation on a stream (gpu_user_annotation) begins with the first work that ran in it there, and ends with the last.
+-- source: kineto GpuUserEventMap / CuptiActivityProfiler.cpp: it is extended by each activity of its stream; real traces of 3 devices
+-- tolerance: 1 us
+-- message: {name} {does} at {time_us:.3f} us, where no work of its stream does
+with annotations as (select * from spans where category = number_of('gpu_user_annotation')),
+ends as (
+  select cycle, row, name, thread, start_ns as time_ns, 'begins' as does from annotations
+  union all
+  select cycle, row, name, thread, start_ns + duration_ns, 'ends' from annotations),
+-- Nearly all are met to the nanosecond.
+unmet as (
+  select * from ends anti join (
+    select cycle, thread, start_ns as time_ns, 'begins' as does from device_work
+    union all
+    select cycle, thread, start_ns + duration_ns, 'ends' from device_work) as works using (cycle, thread, time_ns, does))
+select unmet.cycle, unmet.row, word(unmet.name) as name, does, unmet.time_ns / 1000 as time_us
+from unmet
+anti join device_work on device_work.cycle = unmet.cycle and device_work.thread = unmet.thread
+  and abs(unmet.time_ns - (device_work.start_ns + if(does = 'begins', 0, device_work.duration_ns))) <= 1000
+
+-- check: annotations_of_a_device_are_of_the_host
+-- code: I115
+-- needs: spans
+-- invariant: references_resolve
+-- about: An annotation on a stream has the name and the External id of one of the host.
+-- source: kineto CuptiActivityProfiler.cpp: it is a copy of the host's annotation; real traces of three devices
+-- message: {name} (External id {external_id}) annotates a stream, and nothing on the host
+select annotations.cycle, annotations.row, word(annotations.name) as name, annotations.external_id
+from spans as annotations
+anti join spans as hosts on hosts.cycle = annotations.cycle and hosts.name = annotations.name
+  and hosts.category = number_of('user_annotation') and hosts.external_id is not distinct from annotations.external_id
+where annotations.category = number_of('gpu_user_annotation')
+
+-- check: nothing_of_a_device_is_there_twice
+-- code: I114
+-- headline: an event is there twice
+-- needs: spans
+-- invariant: nothing_twice
+-- about: An annotation is once on a stream. Exact.
+-- message: {name} is on its stream {times} times
+select cycle, min(row) as row, word(name) as name, count(*) as times
+from spans where category = number_of('gpu_user_annotation') and external_id > 0
+group by cycle, name, thread, external_id having count(*) > 1
+
+-- check: a_window_ends_with_a_wait
+-- code: C116
+-- headline: the end of the window was lost
+-- needs: spans
+-- invariant: all_steps_are_there
+-- about: torch.profiler waits for the device before it stops, so the thread that waits launches nothing behind its last wait. Asked where
+--   steps are marked: then it was torch.profiler that stopped, and no tool from outside.
+-- source: torch/autograd/profiler.py, __exit__ (since 1.8)
+-- message: {launches} launches, and the host does not wait for the device behind the last of them
+with waits as (
+  select cycle, thread, max(start_ns) as waited_ns from device_calls where kind = 'synchronise' group by all),
+last as (select cycle, arg_max(thread, waited_ns) as thread, max(waited_ns) as waited_ns from waits group by cycle)
+select calls.cycle, count(*) as launches
+from device_calls as calls left join last on last.cycle = calls.cycle
+where kind = 'launch' and (last.thread is null or last.thread = calls.thread and calls.start_ns > last.waited_ns)
+  and calls.cycle in (select cycle from step_marks)
+group by calls.cycle

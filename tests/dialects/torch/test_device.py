@@ -34,7 +34,7 @@ def work(name: str, ts: float, number: int, dur: float = 8.0, category: str = "k
 def flows(events: Iterable[Event]) -> list[Event]:
     """Return the flows that Kineto writes: one at each call and at each piece of work."""
     made = []
-    for one in events:
+    for one in (one for one in events if "correlation" in one["args"]):
         number = one["args"]["correlation"]
         starts = one["cat"].endswith(("_runtime", "_driver")) and any(
             word in one["name"] for word in ("Launch", "Memcpy", "Memset")
@@ -72,7 +72,11 @@ def document(events: list[Event]) -> dict[str, Any]:
         "dur": 4,
         "args": {"External id": 1},
     }
-    return {"schemaVersion": 1, "traceEvents": [*names, operator, *events, {**span, "ts": 990, "dur": 2000}]}
+    return {
+        "schemaVersion": 1,
+        "baseTimeNanoseconds": 10**18,
+        "traceEvents": [*names, operator, *events, {**span, "ts": 990, "dur": 2000}],
+    }
 
 
 def found(directory: Path, events: list[Event]) -> list[tuple[str, str, str]]:
@@ -81,6 +85,7 @@ def found(directory: Path, events: list[Event]) -> list[tuple[str, str, str]]:
     return [(one.check, one.code.name, one.severity.value) for one in findings if one.severity is not Severity.NOTE]
 
 
+MARK = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", **HOST, "ts": 1000, "dur": 600, "args": {}}
 #: A launch, its kernel, a copy, its work, and the wait in `whole()`, by place.
 LAUNCH, KERNEL, COPY, COPIED, WAIT = 20, 21, 8, 9, 40
 
@@ -95,6 +100,13 @@ def changed(events: list[Event], at: int, **changes: Any) -> list[Event]:
 
 def both(events: list[Event]) -> list[Event]:
     return [*events, *flows(events)]
+
+
+def annotation(**changes: Any) -> list[Event]:
+    """Return an annotation of the host, and its copy around all work of the stream."""
+    host = {"ph": "X", "cat": "user_annotation", "name": "forward", **HOST, "ts": 1000, "dur": 500}
+    stream = {**host, **DEVICE, "cat": "gpu_user_annotation", "ts": 1027, "dur": 388}
+    return [{**one, "args": {"External id": 77}} for one in (host, {**stream, **changes})]
 
 
 def in_a_capture(events: list[Event]) -> list[Event]:
@@ -126,7 +138,6 @@ DEPENDENT = [
     "events",
     {
         "CUDA": both(whole()),
-        "CUDA, without flows": whole(),
         "ROCm": both(whole("hipLaunchKernel", "hipDeviceSynchronize")),
         "the driver": both(whole("cuLaunchKernel")),
         "kernels only": both([one for one in whole() if one["cat"] == "kernel"]),
@@ -138,6 +149,7 @@ DEPENDENT = [
         "a kernel whose call is not traced": both([*whole(), work("of a library", 1800.0, 55)]),
         "launched behind the last wait": both([*whole(), call("cudaLaunchKernel", 2000, 999)]),
         "a fill of no bytes": both([call("cudaMemsetAsync", 1005, 4), *whole()]),
+        "an annotation": [*both(whole()), *annotation()],
         "no device at all": [],
     }.items(),
     ids=lambda item: item[0],
@@ -174,6 +186,16 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         (both(changed(whole(), 37, dur=900.0)), "waiting_ends_behind_the_work", "I106", "error"),
         (both(changed(whole(), 37, dur=1.6e6)), "events_lie_in_the_window", "I113", "error"),
         ([*both(whole()), whole()[KERNEL]], "nothing_of_a_device_is_there_twice", "I114", "error"),
+        (whole(), "device_work_has_its_flow", "I110", "error"),
+        (without(both(whole()), *range(0, 40, 2)), "flows_of_a_device_meet_what_they_connect", "I110", "error"),
+        ([*both(whole()), flows(whole())[KERNEL]], "nothing_of_a_device_is_there_twice", "I114", "error"),
+        (both(changed(whole(), KERNEL, dur=0)), "work_and_calls_take_time", "I106", "error"),
+        (both(changed(whole(), LAUNCH, dur=22)), "calls_of_a_thread_are_nested", "I112", "error"),
+        ([*both(whole()), *annotation(dur=300)], "annotations_of_a_device_are_around_work", "I112", "error"),
+        ([*both(whole()), *annotation(name="backward")], "annotations_of_a_device_are_of_the_host", "I115", "error"),
+        ([*both(whole()), *annotation(), annotation()[1]], "nothing_of_a_device_is_there_twice", "I114", "error"),
+        (both([MARK, *without(whole(), WAIT)]), "a_window_ends_with_a_wait", "C116", "error"),
+        ([*both(whole()), *both([call("cudaLaunchKernel", 4e12, 999)])], "events_lie_in_the_window", "I113", "error"),
         ([*both(whole()), whole()[LAUNCH]], "nothing_of_a_device_is_there_twice", "I114", "error"),
     ],
     ids=[
@@ -192,6 +214,16 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         "a kernel that outlasts the wait",
         "a kernel that outlasts the window",
         "a kernel twice",
+        "no flows",
+        "all launches, not their flows",
+        "a flow twice",
+        "a kernel without time",
+        "a call that lasts into the next",
+        "an annotation that ends early",
+        "an annotation of nothing",
+        "an annotation twice",
+        "the end of the window",
+        "another unit",
         "a launch twice",
     ],
 )
