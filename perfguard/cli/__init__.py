@@ -18,7 +18,7 @@ from perfguard.version import __version__
 #: The commands in the order of `--help`, those of other modules with their module.
 _COMMANDS = {
     **dict.fromkeys(
-        ("init", "doctor", "run", "check", "analyse", "compare", "ab", "calibrate", "ops", "sql", "report"), ""
+        ("demo", "init", "doctor", "run", "check", "analyse", "compare", "ab", "calibrate", "ops", "sql", "report"), ""
     ),
     "view": "report",
     **dict.fromkeys(("baseline", "history", "schema"), ""),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perfguard.cli import options
-from perfguard.cli.output import echo, echo_json, exit_code, refuse_clash, report_files, screen
+from perfguard.cli.output import echo, echo_json, echo_line, exit_code, refuse_clash, report_files, screen
 from perfguard.errors import UsageError
+from perfguard.screen import is_terminal
 
 if TYPE_CHECKING:
     from perfguard.cli.bar import Bar
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check")
-@click.argument("directory")
+@click.argument("directory", metavar="DIRECTORY|FILE")
 @options.flag("--json", "as_json", help="Print the verdict as JSON (schema: report, one workload).")
 @options.files(sarif=("--sarif", "Write the findings as SARIF 2.1.0 to a file."))
 @options.flag("--explain", help="Show which layouts were recognised, why, and what is unknown.")
@@ -84,7 +87,8 @@ def command(
 ) -> None:
     """Check a profiler's output, or a directory of recordings.
 
-    DIRECTORY is a path, or the URL of a file system that fsspec knows (s3://..., memory://..., http://...).
+    FILE is a file that a profiler wrote, such as a trace; it is judged alone. DIRECTORY is a path, or the URL of a file
+    system that fsspec knows (s3://..., memory://..., http://...).
 
     Ranks are checked in parallel if that is faster; the output is the same. On a terminal, a progress bar appears on standard
     error after two seconds.
@@ -98,6 +102,7 @@ def command(
     from perfguard.contract import expectation
     from perfguard.contract.own_checks import own_checks
     from perfguard.documents import dumps
+    from perfguard.findings import Severity
     from perfguard.judge.tolerance import Policy
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json, verdict_document
@@ -128,11 +133,13 @@ def command(
         "notes": as_json or explain,
     }
     verdicts: list[Verdict] = []
+    found_codes: list[str] = []
     outcomes: list[Outcome] = []
     with Bar() as bar, _visiting(engine, jobs, scheduler, bar) as visit:
         for place in places:
             verdict = examined(place, policy, visit=visit(place), progress=bar, **how)
             outcomes.append(verdict.outcome)
+            found_codes += [one.code.name for one in verdict.findings if one.severity is Severity.ERROR]
             if as_json or files or is_a_job():
                 verdicts.append(verdict)
             if not as_json:
@@ -142,6 +149,10 @@ def command(
                 echo("\n".join(lines))
     for file in files:
         file.write(RunReport(verdicts=tuple(verdicts)))
+    if not (as_json or metrics or explain or shown_on.is_quiet) and (
+        line := _next_command(places, outcomes, found_codes)
+    ):
+        echo_line(line)
     if not as_json:
         for line in job_annotations(RunReport(verdicts=tuple(verdicts)), root=Path.cwd()):
             click.echo(line)
@@ -177,6 +188,22 @@ def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> I
 
     with closing(engine):
         yield visit
+
+
+def _next_command(places: Sequence[Place], outcomes: Sequence[Outcome], codes: Sequence[str]) -> str:
+    """Return the line that says what to run next, for what a person checks: one file, or one directory on a terminal."""
+    if len(places) != 1 or not isinstance(places[0], Path):
+        return ""
+    if not os.path.isfile(places[0]) and not is_terminal(sys.stdout):
+        return ""
+    place, (outcome,) = shlex.quote(str(places[0])), [one.value for one in outcomes]
+    if outcome == "INVALID" and codes:
+        return f"next: perfguard codes {codes[0]}  (the cause and the fix)"
+    if outcome == "INCONCLUSIVE":
+        return f"next: perfguard check {place} --explain  (what was recognised, and what is unknown)"
+    if os.path.isfile(places[0]):
+        return f"next: perfguard check {place} --metrics  (what is measured in it)"
+    return f"next: perfguard view {place}  (its page)"
 
 
 def _without_notes(verdict: Verdict) -> Verdict:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,16 +31,42 @@ Place = Path | RemoteTree
 
 
 def places_in(directory: str) -> Sequence[Place]:
-    """Return the recordings in a directory of this machine or of another file system."""
+    """Return the recordings in a directory of this machine or of another file system; a file of this machine is one."""
     path = local_path(directory)
+    if path is not None and os.path.isfile(path):
+        return [path]
     return trees_in(directory) if path is None else recordings_in(path)
 
 
+@contextmanager
+def alone(file: Path) -> Iterator[Path]:
+    """Give a directory that holds one file alone, so that it is judged without what lies beside it."""
+    with tempfile.TemporaryDirectory(prefix="perfguard-") as scratch:
+        there = Path(scratch, file.name)
+        try:
+            os.link(os.path.realpath(file), there)
+        except OSError:
+            # Another file system, or a file of another user.
+            try:
+                shutil.copyfile(file, there)
+            except OSError as error:
+                raise UsageError(f"{file} cannot be read: {error.strerror}. Change its permissions.") from error
+        yield Path(scratch)
+
+
 def examined(place: Place, policy: Policy, *, found_in: Path | None = None, **how: Any) -> Verdict:
-    """Judge one place by itself; damaged facts of perfguard's own are a finding.
+    """Judge one place by itself; damaged facts of perfguard's own are a finding. A file is judged alone.
 
     `found_in` is the directory in which it was found, if it was not named. `how` are arguments of `examine`.
     """
+    if isinstance(place, Path) and os.path.isfile(place):
+        with alone(place) as directory:
+            verdict = examined(directory, policy, **how)
+        # The directory is gone: what is about all of it is about the file.
+        findings = tuple(
+            replace(one, place=place.name) if one.place == str(directory) else one for one in verdict.findings
+        )
+        return replace(verdict, workload=str(place), findings=findings, recording=None)
     tree = None if isinstance(place, Path) else place
     name = str(place) if tree is None else tree.shown
     try:

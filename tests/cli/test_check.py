@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import shlex
 import shutil
 from urllib.parse import unquote_to_bytes
 
@@ -87,9 +89,43 @@ def test_an_empty_directory_is_not_said_to_have_passed_whatever_is_ignored(tmp_p
     assert not found.stdout.startswith("PASSED")
 
 
-@pytest.mark.parametrize("name", ["a-file.txt", "missing"])
-def test_what_is_no_directory_is_a_usage_error(tmp_path, name):
+def test_a_trace_is_judged_alone_and_the_next_command_follows(tmp_path):
+    trace = next((TORCH / "profiler").glob("*.pt.trace.json"))
+    broken = tmp_path / "cut.pt.trace.json"
+    broken.write_bytes(trace.read_bytes()[:9000])
+    packed = tmp_path / "trace.json.gz"
+    packed.write_bytes(gzip.compress(trace.read_bytes()))
     (tmp_path / "a-file.txt").write_text("text")
+    cases = {
+        trace: (0, "PASSED", f"next: perfguard check {trace} --metrics  (what is measured in it)"),
+        packed: (0, "PASSED", f"next: perfguard check {packed} --metrics  (what is measured in it)"),
+        broken: (3, "INVALID", "next: perfguard codes S101  (the cause and the fix)"),
+        tmp_path / "a-file.txt": (
+            4,
+            "INCONCLUSIVE",
+            f"next: perfguard check {tmp_path / 'a-file.txt'} --explain  (what was recognised, and what is unknown)",
+        ),
+    }
+    for path, (code, outcome, following) in cases.items():
+        found = run("check", path)
+        first, *middle, last = found.stdout.splitlines()
+        assert (found.exit_code, last) == (code, following), found.output
+        assert first.startswith(f"{outcome} {path}")
+        # The directory in which it was alone is gone.
+        assert not any("perfguard-" in line for line in middle)
+        # What follows is a command.
+        assert run(*shlex.split(last.partition("  (")[0].removeprefix("next: perfguard "))).exit_code in (0, code)
+
+
+def test_the_numbers_of_a_trace_are_those_of_its_directory():
+    (trace,) = (TORCH / "profiler").glob("*.pt.trace.json")
+    alone, beside = (json.loads(run("check", one, "--json").stdout) for one in (trace, TORCH / "profiler"))
+    assert alone["measurements"] == beside["measurements"]
+    assert (alone["workload"], alone.get("recording")) == (str(trace), None)
+
+
+@pytest.mark.parametrize("name", ["missing"])
+def test_what_is_no_directory_is_a_usage_error(tmp_path, name):
     found = run("check", tmp_path / name)
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr == (

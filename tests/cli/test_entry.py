@@ -144,8 +144,8 @@ def test_the_help_lists_the_command(name):
         (("Check",), "There is no command 'Check'; did you mean 'check'?"),
         (
             ("zzz",),
-            "There is no command 'zzz'; known are init, doctor, run, check, analyse, compare, ab, calibrate, ops, sql, report, "
-            "view, baseline, history, schema, codes.",
+            "There is no command 'zzz'; known are demo, init, doctor, run, check, analyse, compare, ab, calibrate, ops, sql, "
+            "report, view, baseline, history, schema, codes.",
         ),
         (("baseline", "shwo"), "'show'?"),
         (("baseline", "refesh"), "'refresh'?"),
@@ -161,7 +161,7 @@ def test_the_help_lists_the_command(name):
         (("compare", TORCH, TORCH, "--reprot", "x"), "--report"),
         (("baseline", "prune", "--yees"), "--yes"),
         (("compare", TORCH, TORCH, "--time", "of"), "'on', 'off'"),
-        (("check",), "Missing argument 'DIRECTORY'"),
+        (("check",), "Missing argument 'DIRECTORY|FILE'"),
         (("compare", TORCH), "Missing argument 'CURRENT'"),
         (("compare", TORCH, TORCH, TORCH), "unexpected extra argument"),
         (("baseline", "diff"), "Missing argument 'REPORT'"),

@@ -383,7 +383,7 @@ def test_the_tools_of_an_fsdp2_yaml_are_the_same_tree(tmp_path):
 
 def test_an_fsdp2_yaml_has_its_own_defaults(tmp_path):
     """Source: mindspeed_mm/fsdp/params/tools_args.py."""
-    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install -e '.[mindformers]'")
     text = "tools: {profile: {enable: true}, memory_profile: {}, tensorboard: {enable: true}}\n"
     found = read_tools_config(written(tmp_path, text, "fsdp2.yaml"))
 
@@ -410,7 +410,7 @@ def test_an_fsdp2_yaml_has_its_own_defaults(tmp_path):
     ],
 )
 def test_what_fsdp2_cannot_do_is_refused(tmp_path, text, sentence):
-    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'perfguard-ml[mindformers]'")
+    pytest.importorskip("yaml", reason="PyYAML is not installed: pip install -e '.[mindformers]'")
     with pytest.raises(UsageError) as caught:
         read_tools_config(written(tmp_path, f"tools: {{{text}}}\n", "fsdp2.yaml"))
     assert sentence in str(caught.value)
