@@ -229,7 +229,8 @@ def cluster_files(output: Output) -> Files:
             of = {kind: _by_step(outputs, kind, entries) for kind in ("p2p", "collective")}
             document = {"p2p": of["p2p"] if pairs else {}, str(tuple(ranks)): of["collective"]}
             files[f"cluster_communication{name}.json"] = json_bytes(document)
-        files["communication_group.json"] = json_bytes({"collective": [[*ranks]], "p2p": pairs})
+        # Up to msprof-analyze 1.3 the groups of p2p are the stages (step_trace_time_analysis.py).
+        files["communication_group.json"] = json_bytes({"collective": [[*ranks]], "p2p": [[*ranks]]})
     return below("cluster_analysis_output", files)
 
 

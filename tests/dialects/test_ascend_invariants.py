@@ -1161,6 +1161,56 @@ def test_a_stage_is_the_maximum_of_its_ranks_and_keeps_no_other_identity(tmp_pat
     assert ("I108", "cluster_step_times_add_up") in found(directory)
 
 
+def clustered(directory: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """Return generated output of a cluster whose documents, or lines of the table, were changed."""
+    place = generate("cluster", seed=2, ranks=4, steps=2).write(directory) / "cluster_analysis_output"
+    files = {path.name: path for path in place.iterdir()}
+    kept: dict[str, Any] = {
+        name: json.loads(path.read_text()) if path.suffix == ".json" else path.read_text().splitlines()
+        for name, path in files.items()
+        if path.suffix in (".json", ".csv")
+    }
+    change(kept)
+    for name, value in kept.items():
+        files[name].write_text(json.dumps(value) if isinstance(value, dict) else "\n".join(value) + "\n")
+    return place
+
+
+CLUSTER_STEPS, GROUPS = "cluster_step_trace_time.csv", "communication_group.json"
+CLUSTER_TIMES, CLUSTER_MATRIX = "cluster_communication.json", "cluster_communication_matrix.json"
+ALL_RANKS = "(0, 1, 2, 3)"
+CLUSTER_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
+    ("a_cluster_has_one_row_of_each", lambda d: d[CLUSTER_STEPS].insert(2, d[CLUSTER_STEPS][2])),
+    (
+        "every_rank_is_of_a_stage",
+        lambda d: d[CLUSTER_STEPS].remove([line for line in d[CLUSTER_STEPS] if "stage" in line][1]),
+    ),
+    (
+        "every_rank_of_a_group_has_steps",
+        lambda d: d.update({CLUSTER_STEPS: [line for line in d[CLUSTER_STEPS] if ",rank,3," not in line]}),
+    ),
+    ("stages_are_the_groups_of_neighbours", lambda d: d[GROUPS]["p2p"][0].pop()),
+    ("operations_are_of_a_known_group", lambda d: d[GROUPS]["collective"].clear()),
+    (
+        "times_and_matrix_have_the_same_groups",
+        lambda d: d[CLUSTER_MATRIX][ALL_RANKS].pop(next(iter(d[CLUSTER_MATRIX][ALL_RANKS]))),
+    ),
+    (
+        "operations_have_the_same_kinds_of_links",
+        lambda d: [
+            rank["Communication Bandwidth Info"].pop("PCIE")
+            for rank in next(iter(next(iter(d[CLUSTER_TIMES][ALL_RANKS].values())).values())).values()
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("check, change", CLUSTER_BREACHES, ids=[check for check, _ in CLUSTER_BREACHES])
+def test_a_breach_in_a_cluster_is_found(tmp_path, check, change):
+    assert found(clustered(tmp_path / "whole", lambda d: None), Severity.ERROR) == []
+    assert check in [name for _, name in found(clustered(tmp_path / "broken", change), Severity.ERROR)]
+
+
 # The real corpus
 
 

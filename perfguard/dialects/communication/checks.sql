@@ -171,3 +171,98 @@ with middles as (
 select cycle, file, row, path, start_timestamp_ns / 1000 as start_us, middle_ns / 1000 as middle_us
 from cluster_communication_operations join middles using (cycle, file)
 where name <> 'Total Op Info' and abs(start_timestamp_ns::hugeint - middle_ns) > 86400000000000
+
+-- check: operations_are_of_a_known_group
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: {slot}_{rows}, communication_group_groups
+-- in: {slot}_{rows}
+-- each: slot, rows = cluster_communication, operations; cluster_communication_matrix, links
+-- about: The ranks of a collective operation are a group of communication_group.json: both are made of the same operations.
+-- source: msprof-analyze 26.2: base_communication_group.py, communication_json_generator.py; real output of sixteen ranks
+-- message: {name} is of ranks {members}, which are no group in communication_group.json
+select cycle, any_value(file) as file, min(row) as row, arg_min(path, row) as path, shown(arg_min(name, row)) as name, members
+from (from operations_of_groups where slot = '{slot}' and members <> 'p2p') as listed
+where (cycle, members_in(members)) not in (select (cycle, ranks) from cluster_groups where kind = 'collective')
+group by cycle, members
+
+-- check: operations_are_of_a_known_group
+-- needs: {slot}_{rows}, communication_group
+-- each: slot, rows = cluster_communication, operations; cluster_communication_matrix, links
+-- about: Where ranks send to each other, there are groups of them.
+-- message: {name} is sent from rank to rank, and communication_group.json has no group of p2p
+select cycle, any_value(file) as file, min(row) as row, arg_min(path, row) as path, shown(arg_min(name, row)) as name
+from (from operations_of_groups where slot = '{slot}' and members = 'p2p')
+where cycle not in (select cycle from cluster_groups where kind = 'p2p')
+group by cycle
+
+-- check: links_are_between_members
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_matrix_links
+-- in: cluster_communication_matrix_links
+-- about: Both ends of a link of a collective operation are ranks of its group.
+-- source: msprof-analyze 26.2: comm_matrix_analysis.py; real output of sixteen ranks
+-- message: the link {pair} of {name} leaves its group of ranks {members}
+select cycle, file, row, path, pair, shown(name) as name, members
+from operations_of_groups
+where slot = 'cluster_communication_matrix' and members <> 'p2p' and not list_has_all(members_in(members), members_in(pair))
+
+-- check: times_and_matrix_have_the_same_groups
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_operations, cluster_communication_matrix_links
+-- in: {here}
+-- each: here, other, name = cluster_communication_operations, cluster_communication_matrix, cluster_communication_matrix.json;
+--   cluster_communication_matrix_links, cluster_communication, cluster_communication.json
+-- about: The operations of a group of ranks and of a step have times and links: both files are made of the same operations.
+-- source: msprof-analyze 26.2: base_communication_group.py; real output of sixteen ranks
+-- message: {count} operations of ranks {members} in {step} are only in {name}
+select theirs.cycle, count(distinct theirs.name) as count, theirs.members, theirs.step, '{name}' as name
+from operations_of_groups as theirs
+where slot = '{other}' and (cycle, members, step) not in (select (cycle, members, step) from operations_of_groups where slot <> '{other}')
+group by all
+
+-- check: operations_have_the_same_kinds_of_links
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: {table}_operations, {table}_links
+-- in: {table}_operations
+-- each: table = communication; cluster_communication
+-- about: Every operation lists the same kinds of links, those that carried nothing too.
+-- source: msprof: the bandwidth of an operation has an entry for each of its types of transport; real output of torch_npu and of sixteen ranks
+-- message: it has no {lost}, which {others} of {all_operations} operations have
+with operations as (
+  select op.cycle, op.file, op.row, any_value(op.path) as path, list(links.link) filter (links.link is not null) as links
+  from {table}_operations as op
+  left join {table}_links as links on links.cycle = op.cycle and links.file = op.file and links.parent = op.row
+  group by op.cycle, op.file, op.row),
+counted as (
+  select cycle, link, count(*) as others from (select cycle, unnest(links) as link from operations) group by all),
+known as (select cycle, count(*) as all_operations from operations group by cycle)
+select operations.cycle, file, row, path, string_agg(link, ', ' order by link) as lost, min(others) as others, any_value(all_operations) as all_operations
+from operations join counted using (cycle) join known using (cycle)
+where not list_contains(coalesce(links, []), link) and 2 * others >= all_operations
+group by operations.cycle, file, row, path
+
+-- check: operations_with_times_have_links
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_operations, cluster_communication_matrix_links
+-- in: cluster_communication_operations
+-- about: Where the matrix has single operations (torch_npu of 2023; later ones sum them up by type), those that have times have links. Judged where
+--   it has at least half of them.
+-- source: msprof-analyze 1.3.4 and 26.2: base_communication_group.py; real output of sixteen ranks
+-- message: {name} of ranks {members} in {step} is not in cluster_communication_matrix.json
+with listed as (
+  select cycle, any_value(file) as file, min(row) as row, arg_min(path, row) as path, members, step, name
+  from operations_of_groups
+  where slot = 'cluster_communication' and not starts_with(name, 'Total Op Info') group by cycle, members, step, name),
+judged as (
+  select *, (cycle, members, step, name) in (
+    select (cycle, members, step, name) from operations_of_groups where slot <> 'cluster_communication') as is_met
+  from listed),
+counted as (select cycle, count(*) as rows, count(*) filter (is_met) as met from judged group by cycle)
+select cycle, file, row, path, shown(name) as name, members, step
+from judged join counted using (cycle)
+where not is_met and 2 * met >= rows

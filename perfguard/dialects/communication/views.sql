@@ -103,3 +103,12 @@ select cycle, min(row), coalesce(step, ''), nullif(hccl_op_name, 'Total Op Info'
 from db_comm_analyzer_time
 where cycle not in (select cycle from communication_steps)
 group by cycle, coalesce(step, ''), hccl_op_name, group_name;
+
+-- Groups of ranks of a cluster as a text of the ranks in their order, and those that operations are said to be of.
+create view cluster_groups as
+select distinct cycle, kind, members_in(numbers::varchar) as ranks from communication_group_groups;
+
+create view operations_of_groups as
+select cycle, 'cluster_communication' as slot, file, row, path, members, step, name, null as pair from cluster_communication_operations
+union all
+select cycle, 'cluster_communication_matrix', file, row, path, members, step, name, pair from cluster_communication_matrix_links;

@@ -84,3 +84,88 @@ where place = '{table}' and abs(own_ns - largest_ns) > 1
 select cycle, row, coalesce(step::varchar, '(none)') as step_name
 from (select *, row_number() over (partition by cycle, device_id, step order by row) as number from step_trace_time)
 where number > 1
+
+-- check: {check}
+-- code: I114
+-- needs: {table}
+-- in: {table}
+-- each: check, table = a_cluster_has_one_row_of_each, cluster_step_trace_time; a_cluster_has_one_row_of_each, db_cluster_step_trace_time
+-- about: A step has one row of each rank and of each stage. Exact.
+-- source: msprof-analyze 26.2: step_trace_time_analysis.py; real output of sixteen ranks
+-- message: {type} {index} has a second row of step {step_name}
+select cycle, row, type, shown(index) as index, coalesce(nullif(step, ''), '(none)') as step_name
+from (
+  select *, row_number() over (partition by cycle, file, step, type, index order by row) as number
+  from cluster_steps where place = '{table}')
+where number > 1
+
+-- check: every_rank_is_of_a_stage
+-- code: I108
+-- invariant: counted_twice_agrees
+-- needs: {table}
+-- in: {table}
+-- each: table = cluster_step_trace_time; db_cluster_step_trace_time
+-- about: Where there are stages, every rank of a step is in one of them; a rank that is in none has the stage `()`.
+-- source: msprof-analyze 26.2: step_trace_time_analysis.py (analyze_step_time); real output of sixteen ranks
+-- message: rank {index} of step {step_name} is in no stage, and {stages} stages have rows: those of stages, or of this one, are lost
+with staged as (select place, cycle, file, count(*) as stages from cluster_steps where type = 'stage' group by all)
+select ranks.cycle, ranks.row, shown(ranks.index) as index, coalesce(nullif(ranks.step, ''), '(none)') as step_name, stages
+from cluster_ranks as ranks
+join staged using (place, cycle, file)
+where ranks.place = '{table}'
+  and (ranks.place, ranks.cycle, ranks.file, ranks.step, ranks.index) not in (select (place, cycle, file, step, member) from stage_members)
+  and (ranks.place, ranks.cycle, ranks.file, ranks.step) not in (
+    select (place, cycle, file, step) from cluster_steps where type = 'stage' and not regexp_matches(index, '[0-9]'))
+
+-- check: every_rank_of_a_group_has_steps
+-- code: I113
+-- headline: a rank is missing
+-- invariant: counted_twice_agrees
+-- needs: cluster_step_trace_time, communication_group_groups
+-- in: cluster_step_trace_time
+-- about: A rank that communicates has a row: both files are made of the directories of the same ranks.
+-- source: msprof-analyze 26.2: base_communication_group.py, step_trace_time_analysis.py; real output of sixteen ranks
+-- message: communication_group.json has ranks that have no row here: {lost}
+with named as (
+  select distinct cycle, unnest(regexp_extract_all(numbers::varchar, '[0-9]+')) as member from communication_group_groups)
+select cycle, some_of(list(member::bigint order by member::bigint)) as lost
+from named anti join (select cycle, index as member from cluster_ranks where place = 'cluster_step_trace_time') as ranks using (cycle, member)
+group by cycle
+
+-- check: a_rank_with_steps_is_in_a_group
+-- code: I113
+-- headline: a rank is missing
+-- severity: warning
+-- invariant: counted_twice_agrees
+-- needs: cluster_step_trace_time, communication_group_groups
+-- in: communication_group
+-- about: A rank that spent time on communication is in some group. A warning: what msprof lists as an operation of a group is up to CANN.
+-- source: real output of sixteen ranks
+-- message: cluster_step_trace_time.csv has ranks that communicate, and no group here has them: {lost}
+with named as (
+  select distinct cycle, unnest(regexp_extract_all(numbers::varchar, '[0-9]+')) as index from communication_group_groups)
+select cycle, some_of(list(distinct index order by index)) as lost
+from (from cluster_ranks where place = 'cluster_step_trace_time' and communication_ns > 0) anti join named using (cycle, index)
+group by cycle
+
+-- check: stages_are_the_groups_of_neighbours
+-- code: I108
+-- invariant: counted_twice_agrees
+-- needs: cluster_step_trace_time, communication_group_groups
+-- in: communication_group
+-- about: Up to msprof-analyze 1.3, which writes no comm_group_parallel_info, a stage is a group of p2p in communication_group.json: each group
+--   whose ranks have rows is a stage, and each stage is a group.
+-- source: msprof-analyze 1.3.4: step_trace_time_analysis.py (analyze_step_time); real output of sixteen ranks
+-- message: the stages of cluster_step_trace_time.csv have ranks {stages}, the groups of p2p have {groups}
+with old as (
+  select distinct cycle from communication_group_groups
+  where cycle not in (select cycle from communication_group_parallel)),
+stages as (
+  select cycle, list_sort(list(distinct members_in(index))) as stages from cluster_steps
+  where place = 'cluster_step_trace_time' and type = 'stage' and regexp_matches(index, '[0-9]') group by cycle),
+groups as (
+  select cycle, list_sort(list(distinct members_in(numbers::varchar))) as groups from communication_group_groups
+  where kind = 'p2p' group by cycle)
+select old.cycle, shown(coalesce(stages::varchar, 'none')) as stages, shown(coalesce(groups::varchar, 'none')) as groups
+from old left join stages using (cycle) left join groups using (cycle)
+where stages is distinct from groups

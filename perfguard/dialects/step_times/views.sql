@@ -1,3 +1,6 @@
+-- The ranks in a text, each once and in their order.
+create macro members_in(text) as list_sort(list_distinct(regexp_extract_all(text, '[0-9]+')::bigint[]));
+
 -- Step times: rows of a rank, in both tables that have them. What is not overlapped, and what of that is no receive.
 create view rank_steps as
 select *, communication_ns - communication_not_overlapped_ns as overlapped_there_ns,
