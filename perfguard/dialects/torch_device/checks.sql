@@ -314,3 +314,20 @@ from device_calls as calls left join last on last.cycle = calls.cycle
 where kind = 'launch' and (last.thread is null or last.thread = calls.thread and calls.start_ns > last.waited_ns)
   and calls.cycle in (select cycle from step_marks)
 group by calls.cycle
+
+-- check: names_are_those_of_the_api
+-- code: S103
+-- headline: a call or a flow has another name than its writer gives
+-- needs: spans | flows
+-- invariant: values_are_possible
+-- about: A call of a category cuda_runtime or cuda_driver is named after a function of CUDA or ROCm, or INVALID where Kineto does not know
+--   its number; a flow is named as its category is.
+-- source: kineto CuptiActivity.cpp (runtimeCbidName), RocprofActivity.cpp, output_json.cpp (handleLink); nine real traces
+-- message: {name} is no name of {category}
+select cycle, row, word(name) as name, word(category) as category
+from spans
+where category in (number_of('cuda_runtime'), number_of('cuda_driver'))
+  and name not in (select number from words where regexp_matches(text, '^(cuda|cu|hip|hsa|roc|_*hip|INVALID|[Uu]nknown|UNKNOWN|<|[0-9])'))
+union all
+select cycle, row, word(name), word(category)
+from flows where category in (number_of('ac2g'), number_of('fwdbwd')) and name <> category
