@@ -1243,6 +1243,23 @@ def test_the_cut_sample_of_2023_breaks_no_invariant_with_an_error(msinsight):
     assert by_invariants(contract, Severity.ERROR) == []
 
 
+def test_kernels_that_never_arrived_are_missed(msinsight, tmp_path):
+    """Every file of kernels agrees with the others; the launches, the flows and the operators' times still count them."""
+    copy = tmp_path / "rank0_ascend_pt"
+    shutil.copytree(msinsight / "torch_npu-level1" / copy.name, copy, copy_function=shutil.copyfile)
+    events = json.loads((copy / OUTPUT / TRACE).read_text())
+    hardware = next(e["pid"] for e in events if e["name"] == "process_name" and e["args"]["name"] == "Ascend Hardware")
+    kept = [e for e in events if e["ph"] != "X" or e["pid"] != hardware or e["args"]["Task Type"] != "AI_CORE"]
+    (copy / OUTPUT / TRACE).write_text(json.dumps(kept))
+    change_rows(KERNEL, lambda rows: rows[40:])(copy)
+    checks = {check for _, check in found(copy, Severity.ERROR)}
+    assert {
+        "what_was_launched_ran",
+        "flows_end_at_what_they_were_made_of",
+        "operators_count_the_work_they_started",
+    } <= checks
+
+
 @pytest.mark.exhaustive
 def test_files_of_the_other_rank_do_not_pass(msinsight, tmp_path):
     """Two ranks of one run are alike to the us; still every table of the other rank is found."""
