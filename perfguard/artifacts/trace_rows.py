@@ -33,7 +33,7 @@ NUMBERS = {
 DIGITS = {"address": "Addr", "correlation": "correlation"}
 TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
 #: Arguments that no schema names but are read, by kind of event (`*`: all), of a torch trace and of a trace_view.
-OF_TORCH: Mapping[str, tuple[str, ...]] = {"i": ("Addr",), "X": ("correlation",)}
+OF_TORCH: Mapping[str, tuple[str, ...]] = {"i": ("Addr",), "X": ("correlation", "Addr")}
 _OTHERS = ("C", "i", "I", "B", "E", "b", "e", "n", "t")
 OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.fromkeys(_OTHERS, ("*",))}
 #: Levels of CANN whose events are about a graph, and have the time at which it was loaded.
@@ -51,6 +51,7 @@ MAX_TEXTS = 500_000
 #: The tables that are filled.
 FILLED = ("spans", "view_spans", "instants", "flows", "others", "processes", "traces")
 _NO_WORDS = np.empty(0, np.int64)
+_NO_FLAGS = np.empty(0, np.bool_)
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 
 
@@ -65,13 +66,18 @@ class TraceRows:
         self._cycle = cycle
         self._kind = kind
         self._numbers: dict[str, Any] = {}
-        self._processes = 0
+        self._processes: set[str] = set()
+        #: Names and labels of processes that were added: MTIA's traces repeat them.
+        self._named: set[tuple[str, str, str | None]] = set()
         #: Numbers of texts that are not in the vocabulary of the trace.
         self._rare: set[int] = set()
 
     def consume(self, events: Events) -> None:
         """Add the events of the next chunk. Raises `Unreadable` for too many threads, processes or texts."""
-        if len(spans := events.of("X")):
+        spans, at_once = self._divided(events.of("X"))
+        if len(at_once):
+            self._add("instants", at_once, time_ns=_ns(at_once, "ts"))
+        if len(spans):
             starts, lasts = _ns(spans, "ts"), _ns(spans, "dur")
             times = {"start_ns": starts, "duration_ns": np.minimum(lasts, _LAST_END_NS - starts.clip(0))}
             self._add_spans(spans, times)
@@ -89,6 +95,17 @@ class TraceRows:
         texts = len(words.names) + len(words.categories) + sum(map(len, words.texts.values())) + len(self._rare)
         if texts > MAX_TEXTS:
             raise Unreadable(f"it has more than {MAX_TEXTS} different names, shapes and other texts")
+
+    def _divided(self, spans: Events) -> tuple[Events, Events]:
+        """Return the spans of a chunk, and events at one time that are written as spans.
+
+        torch's exporter in Python writes memory events as spans that last until the window ends (2.13,
+        torch/profiler/_chrome_trace_export.py); Kineto's writes them as instants.
+        """
+        is_instant = spans.is_of_category("cpu_instant_event") if self._kind is None else _NO_FLAGS
+        if not is_instant.any():
+            return spans, spans.at(_NO_WORDS)
+        return spans.at(np.flatnonzero(~is_instant)), spans.at(np.flatnonzero(is_instant))
 
     def _rare_words(self, texts: Iterable[str]) -> list[int]:
         numbers = list(map(self._batch.word, texts))
@@ -117,17 +134,24 @@ class TraceRows:
     def _add_processes(self, metadata: Events) -> None:
         if not len(metadata):
             return
-        self._processes += len(metadata)
-        if self._processes > MAX_PROCESSES:
+        found = [(as_json(process), name, text) for name, process, text in metadata.derived(names_of_processes)]
+        first = {one: place for place, one in reversed(list(enumerate(found)))}
+        places = sorted(place for one, place in first.items() if one not in self._named)
+        self._named.update(first)
+        self._processes.update(process for process, _, _ in found)
+        if len(self._processes) > MAX_PROCESSES:
             raise Unreadable(f"it names more than {MAX_PROCESSES} processes")
-        names, processes, texts = zip(*metadata.derived(names_of_processes), strict=True)
+        if not places:
+            return
+        processes, names, texts = zip(*(found[place] for place in places), strict=True)
+        known = iter(self._rare_words(text for text in texts if text is not None))
         self._batch.add(
             "processes",
             self._cycle,
-            row=metadata.rows,
-            process=np.array([as_json(one) for one in processes], dtype=object),
+            row=metadata.rows[places],
+            process=np.array(processes, dtype=object),
             is_name=np.array([name == "process_name" for name in names], np.bool_),
-            text=np.array([NULL if text is None else self._batch.word(text) for text in texts], np.int64),
+            text=np.array([NULL if text is None else next(known) for text in texts], np.int64),
         )
 
     def _add(self, table: str, events: Events, **columns: Any) -> None:

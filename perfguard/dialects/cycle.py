@@ -92,6 +92,10 @@ class Executions:
     edges_ns: tuple[tuple[int, int], ...] = ()
     #: Whether the profiler itself marks the steps (and `step_numbers` are all it marked).
     marks_steps: bool = False
+    #: Numbers of marks at the ends of the window in which nothing ran: the loop ended inside it, or called `step()` first.
+    idle_numbers: tuple[int, ...] = ()
+    #: Where nothing is counted: whether other events are there, numbered through, so that nothing was lost.
+    has_other_events: bool = False
     #: Whether these ran on a device, and not on the host.
     on_device: bool = False
     #: Whether start times are known; else only how often and how long.

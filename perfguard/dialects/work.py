@@ -2,7 +2,8 @@
 
 A folder of queries says it of its traces, where it has these files, each one query:
 
-* `steps.sql`: the marks of steps (`cycle, start_ns, duration_ns, thread, number`);
+* `steps.sql`: the marks of steps (`cycle, start_ns, duration_ns, thread, number`); where it returns `ran`, a mark in which
+  nothing ran is no step;
 * `nested.sql`: spans that lie in each other on their thread, as `nest` takes them, where `executions.sql` needs `nesting`;
 * `executions.sql`: the rows of `executions`, once `steps` and `nesting` are filled.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,8 +26,15 @@ from perfguard.errors import UsageError
 
 #: The table in which it is added up.
 _SUMS = "operator_sums"
-#: The starts and ends [ns] of the steps of a cycle in order, and the profiler's numbers of them.
-_Marks = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Marks:
+    """The steps of a cycle in order: their starts and ends [ns], and the profiler's numbers; numbers of marks without work."""
+
+    edges_ns: tuple[tuple[int, int], ...]
+    numbers: tuple[int, ...]
+    idle_numbers: tuple[int, ...]
 
 
 def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
@@ -45,18 +54,29 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
     if not marked:
         return {}
     counts = counts_of(batch, _SUMS, marked, times=False)
+    silent = [cycle for cycle, one in counts.items() if one.by_name.is_empty()]
+    numbered = _numbered(batch) if silent else frozenset()
     return {
         cycle: Executions(
             table=_SUMS,
             counts=counts[cycle],
-            steps=len(edges_ns) or None,
-            by_step=bool(edges_ns),
-            step_numbers=numbers,
-            edges_ns=edges_ns,
+            steps=len(marks.edges_ns) or None,
+            by_step=bool(marks.edges_ns),
+            step_numbers=marks.numbers,
+            edges_ns=marks.edges_ns,
             marks_steps=True,
+            idle_numbers=marks.idle_numbers,
+            has_other_events=cycle in numbered,
         )
-        for cycle, (edges_ns, numbers) in marked.items()
+        for cycle, marks in marked.items()
     }
+
+
+def _numbered(batch: Batch) -> frozenset[int]:
+    """Return the cycles with numbered events: torch's numbers say that none was lost."""
+    return frozenset(
+        cycle for (cycle,) in batch.execute("select distinct cycle from spans where event_index is not null")
+    )
 
 
 def _folder_of(cycle: Cycle) -> str:
@@ -67,6 +87,8 @@ def _folder_of(cycle: Cycle) -> str:
 
 def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> dict[int, _Marks]:
     """Fill the tables with what a folder says of some cycles; return their steps."""
+    import polars as pl
+
     marked: dict[int, _Marks] = {}
     queries = {name: f"select * from (\n{text}\n) {only}" for name in WORK if (text := sql(folder, name))}
     if "steps" not in queries:
@@ -74,16 +96,21 @@ def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> 
     with _of_the_file(f"{folder}/steps.sql"):
         marks = frames(
             batch,
-            f"select cycle, start_ns, duration_ns, number, thread from ({queries['steps']}) order by cycle, start_ns",
+            "select cycle, start_ns, duration_ns, number, thread, coalesce(ran, true)::integer as ran "
+            f"from (({queries['steps']}) union all by name (select null::boolean as ran where false)) "
+            "order by cycle, start_ns",
             cycles,
         )
     for number, cycle in cycles.items():
         if cycle.requested.active is None and cycle.requested.steps:
             header = cycle.artifacts[DIALECTS[cycle.layout.id].slot].content.document
-            marks[number] = marks_of_steps(marks[number], cycle.requested, header)
+            # Which marks are steps is known, whatever ran in them.
+            marks[number] = marks_of_steps(marks[number], cycle.requested, header).with_columns(ran=pl.lit(1))
+        idle = tuple(marks[number].filter(ran=0)["number"].to_list())
+        marks[number] = marks[number].filter(ran=1)
         starts, lasts = (marks[number][name].to_numpy() for name in ("start_ns", "duration_ns"))
         edges = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
-        marked[number] = (edges, tuple(marks[number]["number"].to_list()))
+        marked[number] = _Marks(edges_ns=edges, numbers=tuple(marks[number]["number"].to_list()), idle_numbers=idle)
         batch.add(
             "steps", number, step=np.arange(len(starts)), number=marks[number]["number"].to_numpy(),
             thread=marks[number]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,
@@ -91,7 +118,7 @@ def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> 
     batch.hand_over()
     if "nested" in queries:
         with _of_the_file(f"{folder}/nested.sql"):
-            begun = {number: [start for start, _ in edges] for number, (edges, _) in marked.items()}
+            begun = {number: [start for start, _ in marks.edges_ns] for number, marks in marked.items()}
             nest(batch, f"({queries['nested']})", begun)
         batch.hand_over()
     with _of_the_file(f"{folder}/executions.sql"):

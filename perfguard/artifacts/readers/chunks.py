@@ -30,6 +30,13 @@ _TAIL_BYTES = 4 * 1024
 _USUAL_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|ts|args)"\s*:)')
 _ANY_CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"[^"\\]*"\s*:)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+#: The name of an event as Kineto writes it, whatever is in it; the process follows, in a line of its own since 2026.
+_NAME_AND_PROCESS = re.compile(rb'"name": "([^\n]*?)",\s*"pid":')
+#: Kineto escapes quotes in names since mid-2026 (output_json.cpp); torch 2.13 does not.
+_UNESCAPED = (
+    "a quotation mark in a name is not escaped, as Kineto before mid-2026 writes names, and another recording has it as well: "
+    "rename what record_function names, or update torch"
+)
 #: Brackets and strings; a string that is the key of an array has its bracket, one that the text cuts off ends with it.
 _TOKEN = re.compile(rb'[][{}]|"(?:[^"\\]|\\.)*+(?:"(?:\s*:\s*\[)?|\\?\Z)', re.DOTALL)
 
@@ -411,7 +418,11 @@ class Chunks:
             return Unreadable(f"it is not a JSON trace: {message}, after byte {self._offset}")
         text = bytes(memoryview(self._buffer)[max(1, position - 40) : min(self._filled, position + 40)])
         near = text.decode("utf-8", "replace")
-        return Unreadable(f"it is not a JSON trace: {message} at byte {self._offset + position - 1}, near {near!r}")
+        wrong = f"it is not a JSON trace: {message} at byte {self._offset + position - 1}, near {near!r}"
+        around = bytes(memoryview(self._buffer)[max(1, position - 500) : min(self._filled, position + 500)])
+        if any(b'"' in name for name in _NAME_AND_PROCESS.findall(around)):
+            wrong += f": {_UNESCAPED}"
+        return Unreadable(wrong)
 
     def _cut_off(self, rest: bytes) -> Unreadable:
         end = rest[-40:].decode("utf-8", "replace")

@@ -280,6 +280,10 @@ class Events:
         """Return which events have one of these names."""
         return _are(self.names, self.vocabulary.names, names)
 
+    def is_of_category(self, *categories: str) -> Flags:
+        """Return which events have one of these categories (`cat`)."""
+        return _are(self.categories, self.vocabulary.categories, categories)
+
     def has_text(self, key: str, *texts: bytes) -> Flags:
         """Return which events have one of these texts, raw JSON, as an argument."""
         return _are(self.texts(key), self.vocabulary.texts[key], texts)

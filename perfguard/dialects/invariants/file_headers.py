@@ -30,10 +30,11 @@ def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
 
 
 def process_groups_are_of_the_world(cycle: Cycle) -> Iterator[Finding]:
-    """rank < world_size, at most pg_count groups, each of pg_size ranks of the world. Exact.
+    """rank < world_size, at most pg_count numbered groups, each of pg_size ranks of the world. Exact.
 
-    `pg_config` lists the groups of this rank; `pg_count` counts all groups ever made, which are more with `new_group`, a
-    2-D mesh, FSDP2 or TP. Source: kineto output_json.cpp; torch.distributed `_world.group_count`.
+    `pg_config` lists the groups of this rank. `pg_count` counts the groups ever made whose names are numbers; a group with a
+    hash for a name (`use_local_synchronization`, `split_group`) or a name of the caller's is not counted.
+    Source: torch/distributed/distributed_c10d.py, `_process_group_name`; kineto output_json.cpp, addOnDemandDistMetadata.
     """
     artifact = cycle.artifacts["trace"]
     distributed = artifact.content.document.get("distributedInfo")
@@ -51,8 +52,9 @@ def _group_faults(distributed: Mapping[str, Any]) -> Iterator[str]:
         yield f"rank is {rank}, but there are {world} ranks"
     if not isinstance(groups, list) or not groups:
         return
-    if isinstance(count := distributed.get("pg_count"), int) and count < len(groups):
-        yield f"pg_count is {count}, but {len(groups)} process groups are listed"
+    numbered = sum(re.fullmatch(r"[0-9]+", str(group.get("pg_name"))) is not None for group in groups)
+    if isinstance(count := distributed.get("pg_count"), int) and count < numbered:
+        yield f"pg_count is {count}, but {numbered} process groups with a number are listed"
     sizes = []
     for group in groups:
         ranks, size = group.get("ranks"), group.get("pg_size")

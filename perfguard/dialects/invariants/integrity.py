@@ -8,7 +8,8 @@ synchronise, torch has dropped kernels at session start (pytorch#192021), torch_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perfguard.dialects.disagreement import disagreements
@@ -21,8 +22,18 @@ if TYPE_CHECKING:
 
 
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
-    """A profiled window has at least one operator."""
-    if cycle.executions is not None and not cycle.executions.calls:
+    """A profiled window has at least one operator.
+
+    Where torch numbered what else it recorded, no operator ran, or its number would be missing: nothing is measured, and a
+    foreign run may be so: the loop ended as the window began, or only Python was profiled.
+    """
+    executions = cycle.executions
+    if executions is None or executions.calls:
+        return
+    if executions.has_other_events and cycle.requested.active is None and not cycle.requested.steps:
+        why = "the window has events, and no operator among them: nothing is measured in it"
+        yield _finding(cycle, Code.C103, why, Severity.WARNING)
+    else:
         yield _finding(cycle, Code.C103, "the profiler's output has no operator")
 
 
@@ -48,8 +59,18 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
             cycle, Code.C101, f"the profiler's steps are numbered {listed(numbers)}, which is not consecutive"
         )
     requested = cycle.requested.active
+    idle = executions.idle_numbers
     if executions.marks_steps and requested is not None and len(numbers) != requested:
-        yield _finding(cycle, Code.C101, f"{requested} steps were requested, but the trace marks {len(numbers)}")
+        without = f" with work, and {_marks(idle)} without: the loop ended, or the profiler lost it" if idle else ""
+        yield _finding(
+            cycle, Code.C101, f"{requested} steps were requested, but the trace marks {len(numbers)}{without}"
+        )
+    elif idle:
+        why = (
+            f"no operator ran in {_marks(idle)}, at an end of the window, which is no step: the loop ended inside the window, "
+            "or calls step() before its work"
+        )
+        yield replace(_finding(cycle, Code.C101, why, Severity.NOTE), of_check="a mark of a step has no work")
     if not executions.by_step:
         return
     if absent := sorted(set(range(executions.steps or 0)).difference(executions.counts.steps)):
@@ -76,6 +97,10 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
             f"{outside.total()} executions are outside of every step of the window, a neighbouring step leaked in: "
             f"{_names(outside)}",
         )
+
+
+def _marks(numbers: Sequence[int]) -> str:
+    return " and ".join(f"ProfilerStep#{number}" for number in numbers)
 
 
 def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:

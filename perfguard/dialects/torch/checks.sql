@@ -1,6 +1,44 @@
 -- What must hold in a torch trace. Not asserted: allocated <= reserved (torch reserves nothing on a CPU), and an order of the
 -- events in the file.
 
+-- check: processes_are_named_together
+-- code: I103
+-- invariant: counted_twice_agrees
+-- needs: spans | instants | flows | others
+-- about: Where a process has a name, all have: Kineto writes the names of its own process (the operators') and of devices 0 to 15
+--   together, or none, as on macOS and Windows, where there is no /proc. A process that has a label has a name. What other
+--   profilers that Kineto hosts draw (XPU, MTIA), a device behind those named, Python frames in process 0 (torch 2.4) and
+--   overhead (-1) may have none.
+-- source: kineto GenericActivityProfiler.cpp (before, CuptiActivityProfiler.cpp: devices 0 to 7), finalizeTrace; ThreadUtil.cpp,
+--   processName; output_json.cpp, handleDeviceInfo; torch/profiler/_chrome_trace_export.py names every process it draws
+-- message: no process_name names process {process} of {name}
+with named as (select distinct cycle, process from processes where is_name),
+behind as (
+  select cycle, max(try_cast(process as bigint)) as last
+  from processes where text in (select number from words where regexp_full_match(text, 'GPU [0-9]{1,2}'))
+  group by cycle),
+hosts as (
+  select cycle, row, name, thread from spans
+  where category in (number_of('cpu_op'), number_of('user_annotation'), number_of('Operator'))
+  union all
+  select cycle, row, name, thread from instants where category = number_of('cpu_instant_event')),
+devices as (
+  select cycle, row, name, thread from spans
+  where category in (number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'), number_of('Kernel'),
+    number_of('Memcpy'), number_of('Memset'))),
+shown as (
+  select hosts.cycle, row, process, word(name) as name from hosts join threads on threads.number = hosts.thread
+  union all
+  select cycle, row, process, word(name)
+  from devices join threads on threads.number = devices.thread join behind using (cycle)
+  where try_cast(process as bigint) between 0 and last
+  union all
+  select cycle, row, process, 'label ' || word(text) from processes where not is_name)
+select cycle, min(row) as row, process, to_json(arg_min(name, row))::text as name
+from shown anti join named using (cycle, process)
+where cycle in (select cycle from named) and process <> '-1' and regexp_full_match(process, '-?[0-9]+')
+group by cycle, process
+
 -- check: operators_all_have_an_external_id
 -- code: S103
 -- needs: spans
@@ -101,38 +139,6 @@ near as (
 select cycle, row, threads.thread, time_ns / 1000 as time_us
 from (from unmet anti join near using (cycle, row)) as lost join threads on threads.number = lost.thread
 
--- check: memory_is_allocated_in_operators
--- code: I112
--- needs: instants, spans
--- about: Of the allocations on the host at least one is in an operator of its thread: else times or units are mixed up. On real
---   output all of them do; what allocates outside of operators is possible and rare.
--- tolerance: 1 us
--- message: none of {allocations} allocations is in one of {operators} operators of its thread
-with allocations as (select * from memory_events where bytes > 0 and device_type = 0),
--- A few are enough of nearly every trace; for the others all are compared.
-few as (select * from allocations qualify row_number() over (partition by cycle order by row) <= 3),
-doubtful as (
-  select distinct cycle from allocations
-  anti join (
-    select distinct few.cycle from few join operators on operators.cycle = few.cycle and operators.thread = few.thread
-    where operators.start_ns <= few.time_ns and few.time_ns <= operators.start_ns + operators.duration_ns + 1000)
-  using (cycle)),
-met as (
-  select cycle
-  from (
-    select cycle, time_ns, is_allocation, max(end_ns) over (
-      partition by cycle, thread order by time_ns, is_allocation rows unbounded preceding) as latest_ns
-    from (
-      select cycle, thread, time_ns, true as is_allocation, null as end_ns from allocations
-      union all
-      select cycle, thread, start_ns, false, start_ns + duration_ns from operators)
-    where cycle in (from doubtful))
-  where is_allocation and time_ns <= latest_ns + 1000)
-select cycle, count(*) as allocations, any_value(ran) as operators
-from allocations join (select cycle, count(*) as ran from operators group by cycle) using (cycle)
-where cycle in (from doubtful) and cycle not in (from met)
-group by cycle
-
 -- check: events_lie_in_the_window
 -- code: I113
 -- needs: spans
@@ -171,13 +177,21 @@ where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
 -- needs: spans
 -- when: memory
 -- at: $.profile_memory
--- about: With profile_memory there are memory events. Asked only where operators ran that allocate. The header says that it was
---   on, or the caller expects it: the header leaves out what was off, and older ones name nothing.
--- message: memory was to be profiled; {allocating} operators allocate, but no memory event is there
+-- about: With profile_memory there are memory events. Asked only where operators ran that certainly allocate: aten::empty_like of a
+--   tensor with elements (Input Dims). Others may allocate no bytes. Only where processes have names: without these it is not Linux,
+--   and macOS has a device whose allocator reports nothing. The header says that it was on, or the caller expects it: the
+--   header leaves out what was off, and older ones name nothing.
+-- source: c10/core/CPUAllocator.cpp reports every block, and none of 0 bytes; aten/src/ATen/mps/MPSAllocator.mm reports none
+-- message: memory was to be profiled; {allocating} operators allocate, but no memory event is there (torch records
+--   none with profile_all_threads: then leave one of the two out)
 select cycle, count(*) as allocating
 from operators
 where cycle not in (select distinct cycle from memory_events)
-  and name in (select number from words where starts_with(text, 'aten::empty'))
+  and cycle in (select cycle from processes where is_name)
+  and name = number_of('aten::empty_like')
+  and input_shapes in (
+    select number from words
+    where starts_with(text, '[[') and not regexp_matches(regexp_extract(text, '^\[\[([^]]*)\]', 1), '(^|[ ,])0([ ,]|$)'))
 group by cycle
 
 -- check: what_was_to_be_recorded_is_there
@@ -192,7 +206,9 @@ group by cycle
 having count(input_shapes) = 0 and count(*) filter (name in (
   select number from words
   where starts_with(text, 'aten::')
-    and not regexp_matches(text, '^aten::(empty|zeros|ones|full|rand|arange|eye|scalar_tensor|_?efficientzerotensor)'))) > 0
+    and not regexp_matches(text,
+      '^aten::(empty|zeros|ones|full|rand|normal$|arange|range$|linspace|logspace|eye|tri[lu]_indices|scalar_tensor'
+      || '|_?efficientzerotensor|[a-z]+_window$)'))) > 0
 
 -- check: what_is_there_was_recorded
 -- code: I113
