@@ -1,10 +1,10 @@
-"""The first test that `perfguard init` writes: a training step of the project's own model, or of an example."""
+"""The tests that `perfguard init` writes: a training step of each model of the project, or of an example."""
 
 from __future__ import annotations
 
 import re
-
-from perfguard.cli.sources import Model
+from collections import Counter
+from collections.abc import Sequence
 
 _EXAMPLE = {"torch": "torch.nn.Linear(64, 10)", "mindspore": "mindspore.nn.Dense(64, 10)"}
 _STEP = {
@@ -33,43 +33,33 @@ _STEP = {
 """,
 }
 _SEED = {"torch": "torch.manual_seed(0)", "mindspore": "mindspore.set_seed(0)"}
-_NORMAL = {"torch": "torch.randn{shape}", "mindspore": "mindspore.ops.randn{shape}"}
-_INTEGERS = {
-    "torch": "torch.randint(0, {values}, {shape})",
-    "mindspore": "mindspore.ops.randint(0, {values}, {shape})",
-}
+_BATCH = {"torch": "torch.randn(32, 64)", "mindspore": "mindspore.ops.randn(32, 64)"}
 
 
-def first_test(
-    framework: str, *, model: Model | None, module: str = "", place: str = "", names_backend: bool, unused: str = ""
-) -> str:
-    """Return the source of the test file.
+def first_tests(framework: str, *, models: Sequence[tuple[str, str]], names_backend: bool) -> str:
+    """Return the source of the test file: a test of each model, or of an example where there is none.
 
-    `module` is what the model is imported from and `place` its file and line. With `names_backend` the test says which
-    profiler to use. `unused` names a model that was found, but not what to call it with.
+    A model is a module and what it makes the model by. With `names_backend` the tests say which profiler to use.
     """
-    if model is None:
-        hint = f" (init saw the model at {unused}, but not what it is called with)" if unused else ""
-        title, function = "An example: replace its model and its batch by yours", "test_example_train"
-        imported = ""
-        todo = f"    # Replace these two lines by your model and a batch of your data{hint}.\n"
-        made = f"{todo}    model = {_EXAMPLE[framework]}\n"
-        batch = _NORMAL[framework].format(shape="(32, 64)")
-    else:
-        name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", model.name.removeprefix("build_")).lower()
-        title, function = f"A training step of {module}.{model.name}", f"test_{name}_train"
-        imported = f"\n    from {module} import {model.name}\n"
-        how = "a guess" if "Conv" in model.layer else "guessed"
-        made = (
-            f"    model = {model.name}()\n"
-            f"    # The shape is {how} from {model.layer} at {place}: put a batch of your own data here.\n"
+    named = models or [("", "")]
+    names = Counter(_test_name(name) for _, name in named)
+    tests = []
+    for module, name in named:
+        test = _test_name(name)
+        if names[test] > 1:
+            # Two modules have a model of that name.
+            test = f"{module.replace('.', '_')}_{test}"
+        imported = f"\n    from {module} import {name}\n" if module else ""
+        tests.append(
+            (f'@pytest.mark.perfguard(backend="{framework}")\n' if names_backend else "")
+            + f"def test_{test}_train(perfguard):\n    import {framework}\n{imported}\n    {_SEED[framework]}\n"
+            + (f"    model = {name}()\n" if module else f"    model = {_EXAMPLE[framework]}  # put your model here\n")
+            + f"    batch = {_BATCH[framework]}  # put a batch of your own data here\n{_STEP[framework]}"
         )
-        kind = _NORMAL if model.values is None else _INTEGERS
-        batch = kind[framework].format(shape=model.shape, values=model.values)
-    marker = f'@pytest.mark.perfguard(backend="{framework}")\n' if names_backend else ""
-    return (
-        f'"""{title}. The step is measured, profiled and compared with its baseline."""\n\n'
-        + ("import pytest\n\n\n" if marker else "\n")
-        + f"{marker}def {function}(perfguard):\n    import {framework}\n{imported}\n"
-        + f"    {_SEED[framework]}\n{made}    batch = {batch}\n{_STEP[framework]}"
-    )
+    title = "A training step of each model" if models else "An example: replace its model and its batch by yours"
+    head = f'"""{title}. The step is measured, profiled and compared with its baseline."""\n\n'
+    return head + ("import pytest\n\n\n" if names_backend else "\n") + "\n\n".join(tests)
+
+
+def _test_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removeprefix("build_")).lower() or "example"

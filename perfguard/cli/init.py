@@ -1,4 +1,4 @@
-"""`perfguard init`: write the settings, one first test and the CI job that a project lacks."""
+"""`perfguard init`: write the settings, a first test of each model and the CI job that a project lacks."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _framework(root: Path, sources: Sources) -> str | None:
     from perfguard.capture.environment import package_version
     from perfguard.cli.sources import FRAMEWORKS
 
-    if sources.models and sources.models[0].shape:
+    if sources.models:
         return sources.models[0].framework
     if sources.frameworks:
         return sources.frameworks[0]
@@ -230,8 +230,8 @@ def _baselines(project: Project) -> str:
 
 
 def _plan_test(project: Project, additions: list[Addition], left: list[str], todo: list[str]) -> Path:
-    """Plan the first test, unless there is one; return the file that the gate runs."""
-    from perfguard.cli.first_test import first_test
+    """Plan a test of each model, unless one is there; return the file that the gate runs."""
+    from perfguard.cli.first_test import first_tests
 
     folder = _tests_folder(project)
     path = folder / _TEST
@@ -246,36 +246,27 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
             f"{folder} is a file, and tests belong in a directory; name one as `testpaths` of pytest's settings."
         )
     assert project.framework is not None
-    usable = [one for one in project.sources.models if one.framework == project.framework]
-    model, module = None, ""
-    for one in usable:
-        if one.shape and (found := _imported(one, path, project)) is not None:
-            model, (module, conftest, hint) = one, found
-            if conftest is not None:
-                additions.append(Addition(path=conftest, text=_CONFTEST))
-            todo += [hint] if hint else []
-            if "Conv" in one.layer:
-                todo.append(
-                    f"correct the batch in {project.shown(path)}: the source does not say how large an image is"
-                )
-            break
-    text = first_test(
-        project.framework,
-        model=model,
-        module=module,
-        place=_place(model, model.layer_line, project) if model else "",
-        names_backend=project.names_backend,
-        unused=f"{_place(usable[0], usable[0].line, project)}, {usable[0].name}" if usable else "",
-    )
+    found: list[tuple[str, str]] = []
+    conftests: set[Path] = set()
+    hints: list[str] = []
+    for one in project.sources.models:
+        if one.framework != project.framework or one.is_part:
+            continue
+        if (imported := _imported(one, path, project)) is None:
+            place = f"{one.file.relative_to(project.root).as_posix()}:{one.line}"
+            hints.append(f"{place} {one.name} has no test, because its file cannot be imported by a name")
+            continue
+        module, conftest, hint = imported
+        found.append((module, one.name))
+        conftests |= {conftest} if conftest is not None else set()
+        hints += [hint] if hint else []
+    additions += [Addition(path=one, text=_CONFTEST) for one in sorted(conftests)]
+    todo += dict.fromkeys(hints)
+    if found:
+        todo.append(f"put a batch of your own data into {project.shown(path)}: each test has one of shape (32, 64)")
+    text = first_tests(project.framework, models=found, names_backend=project.names_backend)
     additions.append(Addition(path=path, text=text))
     return path
-
-
-def _place(model: Model, line: int, project: Project) -> str:
-    """Return where a model is, for a comment: one line, whatever characters the file's name has."""
-    from perfguard.screen import printable
-
-    return printable(f"{model.file.relative_to(project.root).as_posix()}:{line}")
 
 
 def _tests_folder(project: Project) -> Path:

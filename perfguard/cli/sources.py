@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 import os
 import sys
 import warnings
@@ -17,19 +16,8 @@ FRAMEWORKS = ("torch", "mindspore")
 #: The class that models derive from, by framework, and the method that computes.
 _BASES = {"torch.nn.Module": ("torch", "forward"), "mindspore.nn.Cell": ("mindspore", "construct")}
 _FACTORIES = ("build_model", "create_model", "make_model", "get_model")
-#: First layers by class name: the keywords of their first argument, and the shape of a batch that they take.
-_FIRST_LAYERS = {
-    "Linear": ("in_features", "({batch}, {size})"),
-    "Dense": ("in_channels", "({batch}, {size})"),
-    "Conv1d": ("in_channels", "({batch}, {size}, 64)"),
-    "Conv2d": ("in_channels", "({batch}, {size}, 32, 32)"),
-    "Conv3d": ("in_channels", "({batch}, {size}, 16, 16, 16)"),
-    "Embedding": ("num_embeddings vocab_size", "({batch}, 16)"),
-}
-_BATCH = 32
 #: Counts as so many arguments: one that must be given by name.
 _BY_NAME = 100
-_ARITHMETIC = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub, ast.FloorDiv: operator.floordiv}
 
 #: What holds no code of the project.
 _SKIPPED = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv", "__pycache__"})
@@ -40,19 +28,12 @@ _MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A class or function that makes a model without arguments, and the batch that its first layer takes."""
+    """A class or function that makes a model without arguments."""
 
     framework: str
     file: Path
     line: int
     name: str
-    #: The shape of a batch, as source; empty if no layer tells it.
-    shape: str = ""
-    #: The number of different values of its integers; None for floating-point values.
-    values: int | None = None
-    #: The layer that tells the shape, as `Linear(64, ...)`, and its line.
-    layer: str = ""
-    layer_line: int = 0
     is_function: bool = False
     layers: int = 0
     #: Whether another class or factory of the project makes one, as a part of its own.
@@ -185,7 +166,7 @@ def _gate_tests(module: _Module) -> Iterator[str]:
 def _ranked(modules: list[_Module], root: Path) -> list[Model]:
     """Return the models: factories, then whole models, then parts of others; the one with the most layers first.
 
-    Those of tests come after those of the code, and those without a known batch last, because they cannot be run.
+    Those of tests come after those of the code.
     """
     by_class: dict[str, list[tuple[_Module, ast.ClassDef]]] = {}
     for module in modules:
@@ -207,7 +188,7 @@ def _ranked(modules: list[_Module], root: Path) -> list[Model]:
 
     def key(model: Model) -> tuple[object, ...]:
         of_tests = not {"test", "tests"}.isdisjoint(model.file.relative_to(root).parts)
-        kind = (not model.shape, of_tests, not model.is_function, model.is_part)
+        kind = (of_tests, not model.is_function, model.is_part)
         return *kind, -model.layers, str(model.file), model.line
 
     return sorted(found, key=key)
@@ -225,7 +206,7 @@ def _of_class(module: _Module, node: ast.ClassDef) -> Model | None:
     if made is not None and _required(made) != 1:
         return None
     model = Model(framework=framework, file=module.file, line=node.lineno, name=node.name)
-    return model if made is None else _with_batch(model, module, made)
+    return model if made is None else replace(model, layers=_layers(module, made, framework))
 
 
 def _of_function(
@@ -244,12 +225,11 @@ def _of_function(
     model = Model(framework=framework, file=module.file, line=node.lineno, name=node.name, is_function=True)
     for where, one in classes:
         computes = _method(where, one, dict(_BASES.values()).get(framework, ""))
-        init = _method(where, one, "__init__")
         if computes is not None and (_required(computes) != 2 or not _returns_one(computes)):
             return model
-        if init is not None and (told := _with_batch(model, where, init)).shape:
-            return told
-    return _with_batch(model, module, node)
+        if (init := _method(where, one, "__init__")) is not None:
+            return replace(model, layers=_layers(where, init, framework))
+    return replace(model, layers=_layers(module, node, framework))
 
 
 def _base(module: _Module, node: ast.ClassDef, seen: frozenset[str] = frozenset()) -> tuple[str, str] | None:
@@ -289,59 +269,9 @@ def _returns_one(node: ast.FunctionDef) -> bool:
     )
 
 
-def _with_batch(model: Model, module: _Module, node: ast.FunctionDef) -> Model:
-    """Return the model with the batch of the first layer that a function makes, and the number of its layers."""
-    numbers = _numbers(module.tree.body) | _defaults(node) | _numbers(node.body)
-    layers = [call for call in module.calls(node) if module.dotted(call.func).startswith(f"{model.framework}.nn.")]
-    model = replace(model, layers=len(layers))
-    for call in layers:
-        kind = module.dotted(call.func).rpartition(".")[2]
-        if kind not in _FIRST_LAYERS:
-            continue
-        keywords, shape = _FIRST_LAYERS[kind]
-        given = [*call.args[:1], *(one.value for one in call.keywords if one.arg in keywords.split())]
-        size = _integer(given[0], numbers) if given else None
-        if size is None or size < 1:
-            return model
-        values = size if kind == "Embedding" else None
-        return replace(
-            model,
-            shape=shape.format(batch=_BATCH, size=size),
-            values=values,
-            layer=f"nn.{kind}({size}, ...)",
-            layer_line=call.lineno,
-        )
-    return model
-
-
-def _numbers(statements: list[ast.stmt]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in statements:
-        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
-            value = _integer(one.value, found)
-            if value is not None:
-                found[one.targets[0].id] = value
-    return found
-
-
-def _defaults(node: ast.FunctionDef) -> dict[str, int]:
-    arguments = [*node.args.posonlyargs, *node.args.args]
-    pairs = [*zip(reversed(arguments), reversed(node.args.defaults), strict=False)]
-    pairs += [(name, value) for name, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value]
-    return {name.arg: found for name, value in pairs if (found := _integer(value, {})) is not None}
-
-
-def _integer(node: ast.expr, numbers: Mapping[str, int]) -> int | None:
-    """Return the value of a number, a known name, or a product or sum of them; None for any other expression."""
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.Name):
-        return numbers.get(node.id)
-    if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        left, right = _integer(node.left, numbers), _integer(node.right, numbers)
-        if left is not None and right is not None and (right or not isinstance(node.op, ast.FloorDiv)):
-            return int(_ARITHMETIC[type(node.op)](left, right))
-    return None
+def _layers(module: _Module, node: ast.FunctionDef, framework: str) -> int:
+    """Return how many layers of the framework a function makes."""
+    return sum(module.dotted(call.func).startswith(f"{framework}.nn.") for call in module.calls(node))
 
 
 # -- imports -------------------------------------------------------------------------------------------------------------

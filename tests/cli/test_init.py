@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sys
@@ -171,91 +172,76 @@ def cell(name: str, layer: str, *, init: str = "self", forward: str = FORWARD, b
     return f"class {name}({base}):\n    def __init__({init}): self.a = {layer}\n{forward}"
 
 
-#: Name: the file `m.py`, the model that is taken, and its batch; "" and "" for none.
-MODELS: dict[str, tuple[str, str, str]] = {
-    "a product": (HEAD + cell("A", "nn.Linear(28 * 28, 2)"), "A", "(32, 784)"),
-    "a constant": (HEAD + "N = 5\n" + cell("A", "nn.Sequential(nn.Flatten(), nn.Linear(N, 2))"), "A", "(32, 5)"),
-    "a keyword": (HEAD + cell("A", "nn.Conv2d(in_channels=3, out_channels=4, kernel_size=3)"), "A", "(32, 3, 32, 32)"),
-    "a base of the file": (HEAD + cell("A", "nn.Linear(3, 2)") + "class B(A):\n    pass\n", "A", "(32, 3)"),
+#: Name: the file `m.py`, and the models that get a test.
+MODELS: dict[str, tuple[str, list[str]]] = {
+    "layers of any size": (HEAD + cell("A", "nn.Linear(f(), 2)"), ["A"]),
+    "no layer that holds weights": (HEAD + cell("A", "nn.ReLU()"), ["A"]),
+    "a base of the file": (HEAD + cell("A", "nn.Linear(3, 2)") + "class B(A):\n    pass\n", ["A", "B"]),
     "a factory before classes": (
         HEAD + cell("A", "nn.Linear(3, 2)") + "def build_model():\n    return A()\n",
-        "build_model",
-        "(32, 3)",
+        ["build_model", "A"],
     ),
-    "a factory of layers": (
-        HEAD + "def make_model():\n    return nn.Sequential(nn.Linear(7, 2))\n",
-        "make_model",
-        "(32, 7)",
-    ),
-    "the whole before its part": (
+    "a factory of layers": (HEAD + "def make_model():\n    return nn.Sequential(nn.Linear(7, 2))\n", ["make_model"]),
+    "the whole without its part": (
         HEAD + cell("Block", "nn.Sequential(nn.Linear(3, 2), nn.ReLU())") + cell("A", "nn.Linear(9, 3), Block()"),
-        "A",
-        "(32, 9)",
+        ["A"],
     ),
-    "a class that pytest would collect": (HEAD + cell("TestNet", "nn.Linear(3, 2)"), "TestNet", "(32, 3)"),
-    "an argument without a default": (HEAD + cell("A", "nn.Linear(3, 2)", init="self, width"), "", ""),
-    "an argument by its name": (HEAD + cell("A", "nn.Linear(3, 2)", init="self, *, width"), "", ""),
-    "two inputs": (HEAD + cell("A", "nn.Linear(3, 2)", forward="    def forward(self, x, y): return x\n"), "", ""),
-    "two outputs": (HEAD + cell("A", "nn.Linear(3, 2)", forward="    def forward(self, x): return x, x\n"), "", ""),
+    "a class that pytest would collect": (HEAD + cell("TestNet", "nn.Linear(3, 2)"), ["TestNet"]),
+    "an argument without a default": (HEAD + cell("A", "nn.Linear(3, 2)", init="self, width"), []),
+    "an argument by its name": (HEAD + cell("A", "nn.Linear(3, 2)", init="self, *, width"), []),
+    "two inputs": (HEAD + cell("A", "nn.Linear(3, 2)", forward="    def forward(self, x, y): return x\n"), []),
+    "two outputs": (HEAD + cell("A", "nn.Linear(3, 2)", forward="    def forward(self, x): return x, x\n"), []),
     "abstract": (
         HEAD + cell("A", "nn.Linear(3, 2)", forward="    def forward(self, x): raise NotImplementedError\n"),
-        "",
-        "",
+        [],
     ),
-    "private": (HEAD + cell("_A", "nn.Linear(3, 2)"), "", ""),
-    "another Module": ("import torch\nfrom mine import nn\n" + cell("A", "nn.Linear(3, 2)"), "", ""),
-    "its own base": (HEAD + cell("A", "nn.Linear(3, 2)", base="A"), "", ""),
-    "no layer tells the batch": (HEAD + cell("A", "nn.ReLU()"), "", ""),
-    "a size that is computed": (HEAD + cell("A", "nn.Linear(f(), 2)"), "", ""),
-    "a factory with an argument": (HEAD + "def build_model(size):\n    return nn.Linear(size, 2)\n", "", ""),
-    "a factory of several things": (HEAD + "def build_model():\n    return nn.Linear(3, 2), 1\n", "", ""),
+    "private": (HEAD + cell("_A", "nn.Linear(3, 2)"), []),
+    "another Module": ("import torch\nfrom mine import nn\n" + cell("A", "nn.Linear(3, 2)"), []),
+    "its own base": (HEAD + cell("A", "nn.Linear(3, 2)", base="A"), []),
+    "a factory with an argument": (HEAD + "def build_model(size):\n    return nn.Linear(size, 2)\n", []),
+    "a factory of several things": (HEAD + "def build_model():\n    return nn.Linear(3, 2), 1\n", []),
 }
 
 
-def test_the_model_and_its_batch(tmp_path):
+def test_each_model_gets_a_test(tmp_path):
     problems = []
-    for number, (name, (text, model, shape)) in enumerate(MODELS.items()):
+    for number, (name, (text, models)) in enumerate(MODELS.items()):
         root = write(tmp_path / str(number), {"m.py": text})
         found = run("init", root, "--yes")
         test = (root / "tests" / "test_perfguard.py").read_text(encoding="utf-8")
-        compile(test, "test", "exec")
-        wanted = f"    from m import {model}\n" if model else "test_example_train"
-        if found.exit_code or wanted not in test or f"torch.randn{shape}" not in test:
+        functions = {node.name for node in ast.parse(test).body if isinstance(node, ast.FunctionDef)}
+        imported = re.findall(r"    from m import (\w+)\n", test)
+        asked = "put a batch of your own data into tests/test_perfguard.py" in found.output
+        if found.exit_code or imported != models or len(functions) != max(1, len(models)) or asked != bool(models):
             problems.append(f"{name}: {found.output}")
+        if not models and functions != {"test_example_train"}:
+            problems.append(f"{name}: {test}")
     assert problems == []
 
 
-def test_integers_for_an_embedding(tmp_path):
-    write(tmp_path, {"m.py": HEAD + cell("A", "nn.Embedding(100, 8)")})
-    assert run("init", tmp_path, "--yes").exit_code == 0
-    assert "torch.randint(0, 100, (32, 16))" in (tmp_path / "tests" / "test_perfguard.py").read_text()
-
-
-def test_the_code_comes_before_helpers_of_tests_and_an_image_is_a_guess(tmp_path):
-    image = HEAD + cell("A", "nn.Conv2d(3, 4, 3)")
-    write(
-        tmp_path,
-        {"tests/__init__.py": "", "tests/nets.py": HEAD + "def build_model(): return nn.Linear(3, 2)\n", "z.py": image},
-    )
+def test_the_code_comes_before_helpers_of_tests(tmp_path):
+    helper = HEAD + "def build_model(): return nn.Linear(3, 2)\n"
+    write(tmp_path, {"tests/__init__.py": "", "tests/nets.py": helper, "z.py": HEAD + cell("A", "nn.Conv2d(3, 4, 3)")})
     found = run("init", tmp_path, "--yes")
     assert "models: z.py:2 A, tests/nets.py:2 build_model" in found.output
-    assert "next: correct the batch in tests/test_perfguard.py" in found.output
 
 
 def test_models_of_one_name_are_told_apart_by_their_module(tmp_path):
     write(tmp_path, {"a/net.py": TORCH, "b/net.py": TORCH, "conftest.py": ""})
     found = run("init", tmp_path, "--yes")
     assert "models: a/net.py:5 Net, b/net.py:5 Net" in found.output
-    assert "    from a.net import Net\n" in (tmp_path / "tests" / "test_perfguard.py").read_text()
+    test = (tmp_path / "tests" / "test_perfguard.py").read_text()
+    assert "def test_a_net_net_train(perfguard):\n    import torch\n\n    from a.net import Net\n" in test
+    assert "def test_b_net_net_train(perfguard):\n    import torch\n\n    from b.net import Net\n" in test
 
 
 @pytest.mark.parametrize("name", ["code.py", "my-net.py", "1.py"])
 def test_a_file_that_has_no_name_to_import_is_not_imported(tmp_path, name):
     write(tmp_path, {name: TORCH})
-    assert run("init", tmp_path, "--yes").exit_code == 0
-    test = (tmp_path / "tests" / "test_perfguard.py").read_text()
-    assert "test_example_train" in test
-    assert f"init saw the model at {name}:5" in test
+    found = run("init", tmp_path, "--yes")
+    assert found.exit_code == 0
+    assert "test_example_train" in (tmp_path / "tests" / "test_perfguard.py").read_text()
+    assert f"next: {name}:5 Net has no test, because its file cannot be imported by a name" in found.output
 
 
 def test_the_users_code_never_runs(tmp_path):
