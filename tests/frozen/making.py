@@ -35,7 +35,7 @@ def made(places: list[Place], folder: Path, count: int, of_gpu: int) -> list[Mut
     run._begin(subjects, plan)
     clean = [run.survey_subject(number) for number in range(len(subjects))]
     inside = [mutant for taken in run.chosen_files(clean, subjects, plan) for mutant in run.take_apart(taken)]
-    whole = [mutant for one in clean for mutant in one.mutants if mutant.operator != "drop a rank"]
+    whole = [mutant for one in clean for mutant in one.mutants if mutant.operator in run.KEPT_WHOLE]
     mutants = [*whole, *inside]
     found = _first(subjects, run.chosen(mutants, plan), count)
     on_gpu = [one for one in mutants if subjects[one.subject].name.startswith("corpus/gpu/")]

@@ -236,24 +236,6 @@ def _elements(view: View) -> list[Part]:
     return [part for parts in found.values() for part in view.some(parts)]
 
 
-def _swap_rows(view: View) -> Iterator[Site]:
-    if view.sheet is None:
-        return
-    text = view.sheet.text
-    for kind, rows in _by_kind(view).items():
-        pairs = [
-            (one, two)
-            for one, two in pairwise(rows)
-            if text[one.start : one.end].strip() != text[two.start : two.end].strip()
-        ]
-        for one, two in view.some(pairs):
-            first, second = text[one.start : one.end], text[two.start : two.end]
-            if first.endswith("\n") and not second.endswith("\n"):
-                continue
-            edit = _edit((one.start, one.end, second), (two.start, two.end, first))
-            yield Site("swap two rows", kind, _place(view, one.start), edit)
-
-
 def _swap_values(view: View) -> Iterator[Site]:
     """Exchange the values of two neighbouring numbers of one row."""
     if view.sheet is None:
@@ -348,19 +330,6 @@ def _rename_column(view: View) -> Iterator[Site]:
         yield Site("rename a column", cell.column, ":1", _edit((cell.start, cell.end, f"{text.rstrip()}x")))
 
 
-def _reorder_columns(view: View) -> Iterator[Site]:
-    header = _tabular(view)
-    if header is None or view.sheet is None:
-        return
-    for number, cell in enumerate(header.cells[:-1]):
-        edits = []
-        for row in (header, *view.sheet.rows):
-            if number + 1 < len(row.cells):
-                one, two = row.cells[number], row.cells[number + 1]
-                edits += [(one.start, one.end, view.sheet.of(two)), (two.start, two.end, view.sheet.of(one))]
-        yield Site("reorder columns", cell.column, ":1", _edit(*edits))
-
-
 def _keys(view: View) -> Iterator[Part]:
     if view.sheet is None or not view.sheet.is_json:
         return
@@ -442,6 +411,139 @@ def _stale(view: View) -> Iterator[Site]:
     if view.stale is not None and view.stale != view.raw:
         stale = view.stale
         yield Site("stale file of another run", "", "", lambda raw: stale)
+
+
+# -- rows, as a writer or a copy loses and doubles them ------------------------------------------------------------------
+
+
+def _kept_rows(view: View, kept: Callable[[int, int], int], rows: list[Row]) -> Callable[[bytes], bytes]:
+    """Write each of `rows` as often as `kept(its number, how many there are)` says."""
+    sheet = view.sheet
+    assert sheet is not None
+    counts = {row.start: kept(number, len(rows)) for number, row in enumerate(rows)}
+
+    def change(raw: bytes) -> bytes:
+        if not sheet.is_json:
+            edits = [(row.start, row.end, _again(view, row) * counts[row.start]) for row in rows]
+            return _edit(*edits)(raw)
+        events = [row for row in sheet.rows if row.cut != (-1, -1)]
+        texts = [sheet.text[row.start : row.end] for row in events for _ in range(counts.get(row.start, 1))]
+        return _edit((events[0].start, events[-1].end, ",\n".join(texts)))(raw)
+
+    return change
+
+
+#: How often each row of a kind is written: its number, of how many.
+_LOSSES: dict[str, Callable[[int, int], int]] = {
+    "second half of the rows gone": lambda number, of: int(number < of / 2),
+    "first half of the rows gone": lambda number, of: int(number >= of // 2),
+    "every second row gone": lambda number, of: int(number % 2 == 0),
+    "a stretch of rows gone": lambda number, of: int(not of // 3 <= number < max(2 * of // 3, of // 3 + 1)),
+    "every row twice": lambda number, of: 2,
+    "all rows gone": lambda number, of: 0,
+}
+
+
+def _lose_rows(view: View) -> Iterator[Site]:
+    if view.sheet is None or view.form == "log":
+        return
+    kinds = {kind: rows for kind, rows in _by_kind(view).items() if rows}
+    if len(kinds) > 1:
+        kinds["(all)"] = [row for row in view.sheet.rows if row.cut != (-1, -1)]
+    for kind, rows in kinds.items():
+        for name, kept in _LOSSES.items():
+            if len(rows) > 1 or name in ("every row twice", "all rows gone"):
+                yield Site(name, kind, "", _kept_rows(view, kept, rows))
+
+
+# -- values ----------------------------------------------------------------------------------------------------------
+
+
+def _cells(view: View) -> dict[str, list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    if view.sheet is not None:
+        for row in view.sheet.rows:
+            for cell in row.cells:
+                found.setdefault(cell.column, []).append(cell)
+    return found
+
+
+def _bare(text: str) -> str:
+    return text.strip('" \t\r')
+
+
+def _exchange(view: View) -> Iterator[Site]:
+    """Give a cell what another row has in the column (another thread, stream, rank, name, shape), a new text, or none."""
+    if view.sheet is None or view.form == "log":
+        return
+    sheet = view.sheet
+    for column, cells in _cells(view).items():
+        values = sorted({sheet.of(cell) for cell in cells})
+        for cell in view.some(cells):
+            text, place = sheet.of(cell), _place(view, cell.start)
+            others = [value for value in values if _bare(value) != _bare(text)]
+            if others:
+                other = view.random.choice(others)
+                yield Site("value of another row", column, place, _edit((cell.start, cell.end, other)))
+            if len(_bare(text)) > 1 and number_parts(text) is None and text not in ("true", "false", "null"):
+                at = text.rindex(_bare(text)) + len(_bare(text))
+                yield Site("rename a value", column, place, _edit((cell.start, cell.end, f"{text[:at]}x{text[at:]}")))
+            if _bare(text):
+                empty = "null" if sheet.is_json else ""
+                yield Site("empty a value", column, place, _edit((cell.start, cell.end, empty)))
+        if len(values) > 1:
+            first = sheet.of(cells[0])
+            same = [(cell.start, cell.end, first) for cell in cells]
+            yield Site("one value in a whole column", column, "", _edit(*same))
+        if not sheet.is_json and any(_bare(value) for value in values):
+            yield Site("empty a column", column, "", _edit(*((cell.start, cell.end, "") for cell in cells)))
+
+
+def _shift(view: View) -> Iterator[Site]:
+    """Move one value, or the second half of a column, by more than the column spans: a clock jumps, or goes back."""
+    for column, cells in view.numbers.items():
+        values = [value for _, _, value, _ in cells]
+        span = max(max(values) - min(values), Decimal(1))
+        some = view.some(cells)
+        yield from _moved(view, "move a value beyond the column", column, some, span * Decimal("1.5"))
+        yield from _moved(view, "move a value before the column", column, some, -span * Decimal("1.5"))
+        if len(cells) > 3:
+            half = cells[len(cells) // 2 :]
+            yield from _moved(view, "second half of a column ahead", column, half, span * 10)
+            yield from _moved(view, "second half of a column back", column, half, -span)
+
+
+def _moved(view: View, name: str, column: str, cells: list[_Number], by: Decimal) -> Iterator[Site]:
+    edits = [(c.start, c.end, before + _worded(value + by, value) + behind) for c, before, value, behind in cells]
+    yield Site(name, column, _place(view, cells[0][0].start), _edit(*edits), view.unit(column) or "-")
+
+
+def _scale_rows(view: View) -> Iterator[Site]:
+    """Multiply every number of one row that measures something; negate a whole column."""
+    if view.sheet is None:
+        return
+    for kind, rows in _by_kind(view).items():
+        for row in view.some(rows):
+            edits = []
+            for cell in row.cells:
+                parts = number_parts(view.sheet.of(cell))
+                if parts and Decimal(parts[1]) and view.unit(cell.column):
+                    edits.append((cell.start, cell.end, parts[0] + f"{Decimal(parts[1]) * 1000:f}" + parts[2]))
+            if edits:
+                yield Site("a row in another unit", kind, _place(view, row.start), _edit(*edits))
+    for column, cells in view.numbers.items():
+        if len(cells) > 1 and any(value for _, _, value, _ in cells):
+            edits = [(c.start, c.end, before + _worded(-value, value) + behind) for c, before, value, behind in cells]
+            yield Site("negate a column", column, "", _edit(*edits), view.unit(column) or "-")
+
+
+def _exchange_names(view: View) -> Iterator[Site]:
+    """Exchange two neighbouring names of a header and leave the values where they are."""
+    header = _tabular(view)
+    if header is not None and view.sheet is not None:
+        for one, two in pairwise(header.cells):
+            edit = _edit((one.start, one.end, view.sheet.of(two)), (two.start, two.end, view.sheet.of(one)))
+            yield Site("exchange two column names", one.column, ":1", edit)
 
 
 # -- records of a summary --------------------------------------------------------------------------------------------
@@ -551,7 +653,9 @@ def _database(view: View) -> Iterator[Site]:
                 marks = ", ".join("?" * len(columns))
                 double = _in_database((f'insert into "{table}" values ({marks})', tuple(row[1:])))
                 yield Site("duplicate a row", table, place, double)
-        yield from _database_values(view, stored)
+        if stored.rows:
+            yield from _database_values(view, stored)
+            yield from _database_losses(stored)
 
 
 def _database_values(view: View, stored: _Stored) -> Iterator[Site]:
@@ -563,22 +667,52 @@ def _database_values(view: View, stored: _Stored) -> Iterator[Site]:
     )
     table = stored.name
     for number, column in enumerate(stored.columns, start=1):
+        if column in stored.keys:
+            continue  # the database itself would refuse it
         name, unit = f"{table}.{column}", view.unit(f"{table}.{column}")
-        numeric = [row for row in stored.rows if isinstance(row[number], (int, float)) and row[number]]
+        update = f'update "{table}" set "{column}" = ? where rowid = ?'
+        filled = [row for row in stored.rows if row[number] is not None]
+        numeric = [row for row in filled if isinstance(row[number], (int, float)) and row[number]]
+        values = sorted({row[number] for row in filled}, key=str)
+        for row in view.some(filled):
+            place = f" row {row[0]}"
+            yield Site("empty a value", name, place, _in_database((update, (None, row[0]))))
+            if others := [value for value in values if value != row[number]]:
+                other = view.random.choice(others)
+                yield Site("value of another row", name, place, _in_database((update, (other, row[0]))))
         for row in view.some(numeric):
             for operator, compute in changes:
-                if column in stored.keys:
-                    continue  # the database itself would refuse it
-                update = f'update "{table}" set "{column}" = ? where rowid = ?'
                 change = _in_database((update, (compute(row[number]), row[0])))
                 yield Site(operator, name, f" row {row[0]}", change, unit or "-")
-        if numeric and unit is not None and unit not in _UNSCALED:
-            for operator, factor in (
-                ("a thousand times too large", "* 1000"),
-                ("a thousand times too small", "/ 1000"),
-            ):
-                update = f'update "{table}" set "{column}" = "{column}" {factor}'
-                yield Site(operator, name, "", _in_database((update, ())), unit)
+            span = max(one[number] for one in numeric) - min(one[number] for one in numeric) or 1
+            moved = _in_database((update, (row[number] + span + span // 2, row[0])))
+            yield Site("move a value beyond the column", name, f" row {row[0]}", moved, unit or "-")
+        if numeric:
+            whole = f'update "{table}" set "{column}" = '
+            yield Site("negate a column", name, "", _in_database((f'{whole} -"{column}"', ())), unit or "-")
+            if unit is not None and unit not in _UNSCALED:
+                for operator, factor in (
+                    ("a thousand times too large", "* 1000"),
+                    ("a thousand times too small", "/ 1000"),
+                ):
+                    yield Site(operator, name, "", _in_database((f'{whole} "{column}" {factor}', ())), unit)
+
+
+def _database_losses(stored: _Stored) -> Iterator[Site]:
+    """Yield the losses of rows of a table that has some."""
+    table = stored.name
+    middle = stored.rows[len(stored.rows) // 2][0]
+    losses = {
+        "all rows gone": "",
+        "second half of the rows gone": f"where rowid >= {middle}",
+        "first half of the rows gone": f"where rowid < {middle}",
+        "every second row gone": "where rowid % 2 = 0",
+    }
+    for name, where in losses.items():
+        if not where or len(stored.rows) > 1:
+            yield Site(name, table, "", _in_database((f'delete from "{table}" {where}', ())))
+    if not stored.keys:
+        yield Site("every row twice", table, "", _in_database((f'insert into "{table}" select * from "{table}"', ())))
 
 
 _PARTS = ("percent", "fraction")
@@ -598,12 +732,15 @@ OPERATORS: tuple[Operator, ...] = (
     _column("a hundred times too small", Decimal("0.01"), _PARTS),
     _drop_column,
     _rename_column,
-    _reorder_columns,
+    _exchange_names,
     _drop_rows("drop a row", events=False),
     _drop_rows("drop an event", events=True),
     _duplicate_rows("duplicate a row", events=False),
     _duplicate_rows("duplicate an event", events=True),
-    _swap_rows,
+    _lose_rows,
+    _exchange,
+    _shift,
+    _scale_rows,
     _swap_values,
     _drop_step,
     _drop_key,

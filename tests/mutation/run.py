@@ -11,10 +11,12 @@ import shutil
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
+from itertools import islice, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,14 +26,19 @@ from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 from tests.mutation import subjects as directories
+from tests.mutation.freedoms import FREEDOMS, Freedom, freedom_of
 from tests.mutation.operators import Site, sites_of, view_of
-from tests.mutation.subjects import Inventory, Placed, Subject, inventory
-from tests.mutation.undetectable import UNDETECTABLE, Rule, rule_of
+from tests.mutation.subjects import Inventory, Placed, Subject, family_of, inventory
+from tests.mutation.values import values_of
 
-#: The rate below which the suite fails.
-LEAST = 0.98
 #: How many mutants a run makes unless it is told otherwise.
-LIMIT = 4000
+LIMIT = 2000
+#: The shares of each family that a recorded run found.
+FIGURES = Path(__file__).with_name("figures.toml")
+#: A sample of some hundred differs from the next: so far below its recorded share a family may fall.
+SLACK = 0.05
+#: Mutators of whole files that change one file alone.
+KEPT_WHOLE = ("drop a file", "shift a rank suffix")
 
 Key = tuple[str, str, str, int | None]
 
@@ -53,15 +60,18 @@ class Mutant:
     #: Number of the site in its file; -1 for what is done to whole files.
     site: int
 
-    @property
-    def kind(self) -> tuple[str, ...]:
-        """What mutants have in common that only differ in where they are: one of each kind comes first."""
-        return (self.operator, self.layout, self.slot, self.version, self.column)
+    #: What the sample is balanced by, see `subjects.FAMILIES`.
+    family: str
 
     @property
-    def rule(self) -> Rule | None:
-        """The rule that says why nobody can detect it, or None."""
-        return rule_of(self.operator, self.layout, self.slot, self.column, self.unit)
+    def kind(self) -> tuple[str, str, str]:
+        """What mutants have in common that only differ in where they are: one of each kind comes first."""
+        return (self.family, self.operator, self.slot)
+
+    @property
+    def freedom(self) -> Freedom | None:
+        """The freedom of the writer that makes the mutant right, or None."""
+        return freedom_of(self.operator, self.layout, self.slot, self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,10 @@ class Outcome:
 
     mutant: Mutant
     killers: tuple[str, ...]
+    #: Whether any value differs from the subject's.
     changed: bool = True
+    #: The checks that only warned.
+    warned: tuple[str, ...] = ()
     #: What `inspect` raised, which it must never do.
     crash: str = ""
 
@@ -124,6 +137,9 @@ _read_before: dict[tuple[Any, ...], Any] = {}
 def _begin(found: list[Subject], plan: Plan) -> None:
     global _plan
     _subjects[:] = found
+    for known in (_inventory, _contract, _versions):
+        known.cache_clear()
+    _last_sites.clear()
     _plan = plan
     # A mutant differs from its subject in one file: the others need not be read and checked a thousand times. A file is
     # the same when it is the very same: a hard link to the subject's own.
@@ -148,9 +164,9 @@ def _begin(found: list[Subject], plan: Plan) -> None:
 
 
 def findings_of(subject: Subject, directory: Path) -> list[Any]:
-    """Return the error findings of a directory, judged with what is known of the subject."""
+    """Return the errors and warnings of a directory, judged with what is known of the subject."""
     contract = inspect(read_recording(directory), subject.expected)
-    return [finding for finding in contract.findings if finding.severity is Severity.ERROR]
+    return [one for one in contract.findings if one.severity in (Severity.ERROR, Severity.WARNING)]
 
 
 def _key(finding: Any) -> Key:
@@ -160,10 +176,10 @@ def _key(finding: Any) -> Key:
 def survey_subject(number: int) -> Clean:
     """Judge a subject as it is; list its files, and the mutants that drop or rename them."""
     subject = _subjects[number]
-    found = [finding for finding in _contract(number).findings if finding.severity is Severity.ERROR]
+    found = _contract(number).findings
     clean = Clean(
         findings=frozenset(_key(one) for one in found),
-        errors=tuple(f"{one.code.name} {one.place}: {one.message}" for one in found),
+        errors=tuple(f"{one.code.name} {one.place}: {one.message}" for one in found if one.severity is Severity.ERROR),
     )
     looked = _inventory(number)
     versions = _versions(number)
@@ -172,7 +188,9 @@ def survey_subject(number: int) -> Clean:
         taken = Taken(number, placed.path, placed.layout, slot.name, versions.get(placed.path) or "", 0)
         if whole.is_file() and slot.format != "opaque":
             clean.files.append(replace(taken, size=whole.stat().st_size))
-        said = "" if subject.expected.conditions or slot.required in ("always", "optional") else ", and nobody says it"
+        said = (
+            "" if subject.expected.conditions or slot.required in ("always", "optional") else ", and no option says it"
+        )
         for operator in _file_operators(placed, looked):
             column = f"{slot.required}{said}" if operator == "drop a file" else ""
             clean.mutants.append(_mutant(taken, operator, column=column, unit="", place="", site=-1))
@@ -202,13 +220,24 @@ def _mutant(taken: Taken, operator: str, *, column: str, unit: str, place: str, 
         unit=unit,
         place=place,
         site=site,
+        family=family_of(_subjects[taken.subject].name, taken.path, taken.layout),
     )
 
 
 def _file_operators(placed: Placed, looked: Inventory) -> Iterator[str]:
     yield "drop a file"
+    if _of_another_rank(placed, looked) is not None:
+        yield "file of another rank"
     if placed.found.rank is not None and _RANK.search(Path(placed.path).name):
         yield "shift a rank suffix"
+
+
+def _of_another_rank(placed: Placed, looked: Inventory) -> Placed | None:
+    """Return the same file of the next rank that has it."""
+    if placed.found.rank is None or not placed.found.path.is_file():
+        return None
+    same = [one for one in looked.files if one.found.slot.name == placed.found.slot.name]
+    return next((one for one in same if one.found.rank not in (None, placed.found.rank)), None)
 
 
 def _drop_rank(number: int, looked: Inventory) -> Iterator[Mutant]:
@@ -219,8 +248,8 @@ def _drop_rank(number: int, looked: Inventory) -> Iterator[Mutant]:
     contract = _contract(number)
     for rank in sorted({cycle.rank for cycle in contract.cycles}):
         layout = next(cycle.layout.id for cycle in contract.cycles if cycle.rank == rank)
-        facts = {"version": "", "column": "", "unit": "", "place": f"rank {rank}", "site": rank}
-        yield Mutant(subject=number, operator="drop a rank", path="", layout=layout, slot="", **facts)
+        whole = Taken(number, "", layout, "", "", 0)
+        yield _mutant(whole, "drop a rank", column="", unit="", place=f"rank {rank}", site=rank or 0)
 
 
 @cache
@@ -353,7 +382,6 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
         path.unlink()
         undo.append((subject.directory / path.relative_to(copied), path))
 
-    changed = True
     target = copied / mutant.path
     if mutant.operator == "drop a rank":
         for cycle in _contract(number).cycles:
@@ -369,13 +397,16 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
         made.append(renamed)
     else:
         raw = target.read_bytes()
-        new = _sites(number, mutant.path)[mutant.site].change(raw)
-        changed = new != raw
+        new = _changed(number, mutant, raw)
+        form = next(one for one in _inventory(number).files if one.path == mutant.path).found.slot.format
+        if new == raw or values_of(new, form) == values_of(raw, form):
+            return Outcome(mutant, (), changed=False)
         remove(target)
         target.write_bytes(new)
         made.append(target)
     empty = _prune(copied)
-    crash, found = "", []
+    crash: str = ""
+    found: list[Any] = []
     try:
         found = [one for one in findings_of(subject, copied) if _key(one) not in clean]
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what the suite looks for
@@ -386,8 +417,20 @@ def _judge(subject: Subject, number: int, mutant: Mutant, copied: Path, clean: f
         path.unlink()
     for original, path in undo:
         os.link(original, path)
-    killers = tuple(sorted({one.check or one.code.name for one in found}))
-    return Outcome(mutant, killers, changed, crash)
+    killers, warned = (
+        tuple(sorted({one.check or one.code.name for one in found if one.severity is severity}))
+        for severity in (Severity.ERROR, Severity.WARNING)
+    )
+    return Outcome(mutant, killers, crash=crash, warned=warned)
+
+
+def _changed(number: int, mutant: Mutant, raw: bytes) -> bytes:
+    if mutant.operator != "file of another rank":
+        return _sites(number, mutant.path)[mutant.site].change(raw)
+    looked = _inventory(number)
+    other = _of_another_rank(next(one for one in looked.files if one.path == mutant.path), looked)
+    assert other is not None
+    return other.found.path.read_bytes()
 
 
 def _files_of_cycle(cycle: Any) -> Iterable[Path]:
@@ -450,24 +493,20 @@ def chosen_files(clean: list[Clean], found: list[Subject], plan: Plan) -> list[T
 
 
 def chosen(mutants: Iterable[Mutant], plan: Plan) -> list[Mutant]:
-    """Choose the mutants of a run: one of every kind first, then one more of each, until the limit."""
+    """Choose the mutants of a run: families take turns, and in a family its kinds do, each drawn once before any again."""
     random = Random(plan.seed)
-    by_kind: dict[tuple[str, ...], list[Mutant]] = defaultdict(list)
+    families: dict[str, dict[tuple[str, ...], list[Mutant]]] = defaultdict(lambda: defaultdict(list))
     for mutant in mutants:
-        by_kind[mutant.kind].append(mutant)
-    kinds = sorted(by_kind)
-    for kind in kinds:
-        random.shuffle(by_kind[kind])
-    random.shuffle(kinds)
-    taken: list[Mutant] = []
-    turn = 0
-    while plan.limit is None or len(taken) < plan.limit:
-        more = [by_kind[kind][turn] for kind in kinds if turn < len(by_kind[kind])]
-        if not more:
-            break
-        taken += more
-        turn += 1
-    return taken[: plan.limit]
+        families[mutant.family][mutant.kind].append(mutant)
+    queues: dict[str, list[Mutant]] = {}
+    for family, kinds in sorted(families.items()):
+        placed: list[tuple[int, float, Mutant]] = []
+        for _, found in sorted(kinds.items()):
+            random.shuffle(found)
+            placed += [(turn, random.random(), mutant) for turn, mutant in enumerate(found)]
+        queues[family] = [mutant for *_, mutant in sorted(placed, key=lambda one: one[:2])]
+    turns = zip_longest(*queues.values())
+    return list(islice((mutant for turn in turns for mutant in turn if mutant is not None), plan.limit))
 
 
 @dataclass(slots=True)
@@ -481,8 +520,8 @@ class Report:
 
     @property
     def detectable(self) -> list[Outcome]:
-        """Outcomes of the mutants that no rule covers."""
-        return [one for one in self.outcomes if one.mutant.rule is None and one.changed]
+        """Outcomes of the mutants that differ in a value, and that no writer is free to write."""
+        return [one for one in self.outcomes if one.mutant.freedom is None and one.changed]
 
     @property
     def rate(self) -> float:
@@ -500,10 +539,30 @@ class Report:
         """Mutants that made perfguard raise."""
         return [one for one in self.outcomes if one.crash]
 
+    def by(self, group: Callable[[Mutant], str]) -> dict[str, tuple[int, int, int]]:
+        """Return of each group how many mutants there were, how many were errors, and how many errors or warnings."""
+        found: dict[str, tuple[int, int, int]] = {}
+        for one in self.detectable:
+            count, red, seen = found.get(group(one.mutant), (0, 0, 0))
+            found[group(one.mutant)] = (count + 1, red + bool(one.killers), seen + bool(one.killers or one.warned))
+        return dict(sorted(found.items()))
+
+    def fallen(self, figures: Mapping[str, float]) -> dict[str, float]:
+        """Return the families whose share of errors is below the recorded one by more than chance of a sample."""
+        shares = {family: red / count for family, (count, red, _) in self.by(lambda one: one.family).items()}
+        return {family: share for family, share in shares.items() if share < figures.get(family, 0.0) - SLACK}
+
     @property
-    def is_good(self) -> bool:
-        """Whether the rate is high enough and no unmutated subject is blamed."""
-        return self.rate >= LEAST and not self.crashes and not any(one.errors for one in self.clean)
+    def faults(self) -> list[str]:
+        """What fails whatever the shares are: crashes, and right directories that are refused."""
+        blamed = [f"{s.name}: {e}" for s, one in zip(self.subjects, self.clean, strict=True) for e in one.errors]
+        return [*blamed, *(one.crash for one in self.crashes)]
+
+
+def recorded_shares() -> dict[str, float]:
+    """Return the share of each family that a recorded run found, of figures.toml."""
+    figures = tomllib.loads(FIGURES.read_text())["families"] if FIGURES.is_file() else {}
+    return {family: one["errors"] / one["mutants"] for family, one in figures.items()}
 
 
 def run(
@@ -556,6 +615,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--subject", default="*", help="glob of subjects, for instance 'pt-npu*'")
     parser.add_argument("--operator", default="*", help="glob of operators, for instance 'drop*'")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--record", action="store_true", help="store the shares by family, and put them into the docs")
     asked = parser.parse_args(arguments)
     plan = Plan(seed=asked.seed, sites=asked.sites, operator=asked.operator, limit=None if asked.all else asked.limit)
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
@@ -567,7 +627,36 @@ def main(arguments: list[str]) -> int:
         report = run(found, plan, processes=asked.processes, work=place, tell=_tell)
     for line in lines_of(report):
         print(line)
-    return 0 if report.is_good else 1
+    if asked.record:
+        record(report, plan)
+    fallen = report.fallen(recorded_shares())
+    for family, share in fallen.items():
+        print(f"{family}: {share:.1%} is below the recorded {recorded_shares()[family]:.1%}", file=sys.stderr)
+    return 1 if fallen or report.faults else 0
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "validator-tests.md"
+_TABLE = re.compile(r"(?<=<!-- shares -->\n).*?(?=<!-- /shares -->)", re.DOTALL)
+
+
+def record(report: Report, plan: Plan) -> None:
+    """Store the shares of a run by family, and put them into the page of the docs."""
+    families = report.by(lambda one: one.family)
+    lines = [f"seed = {plan.seed}", f"directories = {len(report.clean)}", ""]
+    for family, (count, red, seen) in families.items():
+        lines += [f'[families."{family}"]', f"mutants = {count}", f"errors = {red}", f"with_warnings = {seen}", ""]
+    FIGURES.write_text("\n".join(lines))
+    total = tuple(sum(one[at] for one in families.values()) for at in range(3))
+    table = ["| family | mutants | errors | errors or warnings |", "|---|---:|---:|---:|"]
+    for family, (count, red, seen) in [*families.items(), ("all", total)]:
+        table.append(f"| {family} | {count} | {red / count:.1%} | {seen / count:.1%} |")
+    free = sum(one.mutant.freedom is not None and one.changed for one in report.outcomes)
+    same = sum(not one.changed for one in report.outcomes)
+    table.append(f"\nSeed {plan.seed}; {len(report.clean)} undamaged directories, {len(report.faults)} errors on them.")
+    table.append(f"{free} more mutants are what a writer is free to do; {same} changed no value and are none.")
+    page = PAGE.read_text()
+    assert _TABLE.search(page)
+    PAGE.write_text(_TABLE.sub(lambda _: "\n".join(["", *table, "", ""]), page))
 
 
 def _tell(done: int, of: int) -> None:
@@ -578,21 +667,37 @@ def _tell(done: int, of: int) -> None:
 def lines_of(report: Report) -> Iterator[str]:
     """Word a report, line by line."""
     yield from _clean_lines(report)
-    yield from _operator_lines(report)
+    yield from _share_lines("mutator", report.by(lambda one: one.operator))
     yield from _check_lines(report)
-    yield from _rule_lines(report)
+    yield from _freedom_lines(report)
     for one in report.crashes:
         yield f"\nCRASH {one.crash}: {_worded(one.mutant, report)}"
-    yield f"\nSurvivors: {len(report.survivors)}"
+    yield "\nMissed, by family, artifact and mutator: how many of how many"
+    counts = report.by(lambda one: " | ".join(one.kind))
+    families = report.by(lambda one: one.family)
+    for kind, (count, red, _) in sorted(counts.items(), key=lambda one: one[1][1] - one[1][0]):
+        if red < count:
+            family = kind.partition(" | ")[0]
+            share = (count - red) / families[family][0]
+            yield f"  {count - red:4} of {count:<4} ({share:.1%} of {family}): {kind}"
+    yield "\nMissed, one by one"
     for one in sorted(report.survivors, key=lambda o: (o.mutant.kind, o.mutant.subject)):
-        yield f"  {_worded(one.mutant, report)}"
+        yield f"  {'warned' if one.warned else '      '} {_worded(one.mutant, report)}"
+    yield from _share_lines("family", families)
     total, killed = len(report.detectable), len(report.detectable) - len(report.survivors)
+    warned = sum(bool(one.killers or one.warned) for one in report.detectable)
     yield (
-        f"\nKill rate: {report.rate:.2%} ({killed} of {total} detectable mutants; "
-        f"{len(report.outcomes) - total} more cannot be detected). "
-        f"Findings on {len(report.clean)} unmutated directories: {sum(len(one.errors) for one in report.clean)}. "
+        f"\nErrors: {report.rate:.2%} ({killed} of {total} mutants), with warnings {warned / max(total, 1):.2%}; "
+        f"{len(report.outcomes) - total} more are free or changed no value. "
+        f"Errors on {len(report.clean)} undamaged directories: {sum(len(one.errors) for one in report.clean)}. "
         f"{report.seconds:.0f} s."
     )
+
+
+def _share_lines(name: str, shares: Mapping[str, tuple[int, int, int]]) -> Iterator[str]:
+    yield f"\n{name:44} {'mutants':>8} {'errors':>8} {'with warnings':>14}"
+    for group, (count, red, seen) in shares.items():
+        yield f"{group:44} {count:8} {red / count:8.1%} {seen / count:14.1%}"
 
 
 def _worded(mutant: Mutant, report: Report) -> str:
@@ -607,16 +712,6 @@ def _clean_lines(report: Report) -> Iterator[str]:
     for subject, clean in zip(report.subjects, report.clean, strict=True):
         for error in clean.errors:
             yield f"  {subject.name}: {error}"
-
-
-def _operator_lines(report: Report) -> Iterator[str]:
-    yield f"\n{'operator':44} {'mutants':>8} {'killed':>8} {'rate':>8}"
-    by_operator: dict[str, list[Outcome]] = defaultdict(list)
-    for one in report.detectable:
-        by_operator[one.mutant.operator].append(one)
-    for operator, found in sorted(by_operator.items()):
-        killed = sum(bool(one.killers) for one in found)
-        yield f"{operator:44} {len(found):8} {killed:8} {killed / len(found):8.1%}"
 
 
 def _check_lines(report: Report) -> Iterator[str]:
@@ -637,16 +732,8 @@ def _check_lines(report: Report) -> Iterator[str]:
         yield f"  {name}"
 
 
-def _rule_lines(report: Report) -> Iterator[str]:
-    counts: Counter[int] = Counter()
-    caught: Counter[int] = Counter()
-    for one in report.outcomes:
-        if (rule := one.mutant.rule) is not None:
-            counts[UNDETECTABLE.index(rule)] += 1
-            caught[UNDETECTABLE.index(rule)] += bool(one.killers)
-    unchanged = sum(not one.changed and one.mutant.rule is None for one in report.outcomes)
-    yield f"\nUndetectable: {sum(counts.values()) + unchanged} ({unchanged} changed no byte)"
-    for number, rule in enumerate(UNDETECTABLE):
-        where = " ".join(text for text in (rule.layout, rule.slot, rule.column, rule.unit) if text != "*")
-        count = f"{counts[number]:5} ({caught[number]} caught all the same)"
-        yield f"  {count} {rule.operator}: {where or 'anywhere'}: {rule.because}"
+def _freedom_lines(report: Report) -> Iterator[str]:
+    free = Counter(one.mutant.freedom.freedom for one in report.outcomes if one.mutant.freedom is not None)
+    yield f"\nFree: {free.total()}; changed no value: {sum(not one.changed for one in report.outcomes)}"
+    for freedom in FREEDOMS:
+        yield f"  {free[freedom.freedom]:5} {freedom.mutator}: {freedom.freedom}"

@@ -17,6 +17,8 @@ from perfguard.recording import read_recording
 from perfguard.testing import LAYOUTS, conditions_of, generate
 
 RECORDINGS = Path(__file__).parents[1] / "data" / "recordings"
+#: A packed trace above this takes minutes to damage in each of the ways; bytes.
+LARGEST = 200_000
 #: Layouts that are of no rank, or of all together.
 RANKLESS = ("cluster", "dynamic-config", "ir", "memtrack")
 #: Real directories that are faulty, and known to be: they have nothing to be silent about.
@@ -29,6 +31,7 @@ FAULTY = (
     "minddata",
     "parallel_strategy",
     "torch_npu-2023",
+    "hta-neg_queue",
 )
 
 
@@ -74,11 +77,42 @@ def inventory(directory: Path) -> Inventory:
     return found
 
 
+#: Families of layouts; the first that fits a file is its family.
+FAMILIES = {
+    "ms-1.x": "MindSpore 1.x",
+    "ms-2.5+cpu": "MindSpore CPU",
+    "minddata": "minddata",
+    "summary": "summary and graphs",
+    "ir": "summary and graphs",
+    "memtrack": "summary and graphs",
+    "dynamic-config": "summary and graphs",
+    "cluster": "cluster output",
+    "pt-torch": "torch CPU",
+    "pt-npu": "Ascend text",
+}
+
+
+def family_of(name: str, path: str, layout: str) -> str:
+    """Return the family of a file: rates are printed by it, and each has the same share of a sample."""
+    if layout == "cluster":
+        return FAMILIES[layout]
+    if path.endswith(".db"):
+        return "databases"
+    if layout == "pt-torch" and (name.startswith(_GPU) or "device" in name):
+        return "torch GPU"
+    if layout.startswith(("ms-2", "ms-dyn")) and "cpu" in name:
+        return "MindSpore CPU"
+    return FAMILIES.get(layout, "Ascend text")
+
+
+_GPU = ("hta-", "kineto-", "param-", "tracelens-")
+
+
 def build(place: Path, *, pattern: str = "*", corpus: Path | None = None, only_small: bool = False) -> list[Subject]:
     """Write every subject whose name matches below `place`."""
     made = [*_recorded(place, pattern), *_generated(place, pattern, only_small=only_small)]
-    if corpus is not None:
-        made += _real(place, corpus, pattern)
+    if not only_small:
+        made += _real(place, corpus or RECORDINGS.parent, pattern)
     return made
 
 
@@ -136,9 +170,11 @@ def _generate(place: Path, name: str, layout: str, ranks: int, changed: dict[str
 def _real(place: Path, corpus: Path, pattern: str) -> Iterator[Subject]:
     clean = [
         directory
-        for folder in ("recorded", "msinsight", "mindinsight")
+        for folder in ("recorded", "msinsight", "mindinsight", "gpu")
         for directory in sorted((corpus / folder).glob("*"))
-        if directory.is_dir() and not any(fnmatch.fnmatch(directory.name, faulty) for faulty in FAULTY)
+        if directory.is_dir()
+        and not any(fnmatch.fnmatch(directory.name, faulty) for faulty in FAULTY)
+        and (folder != "gpu" or max(file.stat().st_size for file in directory.iterdir()) < LARGEST)
     ]
     layouts = {directory: {cycle.layout.id for cycle in survey(directory).cycles} for directory in clean}
     for directory in clean:
