@@ -70,7 +70,8 @@ def with_trends(report: RunReport, place: str | None) -> RunReport:
 def _trends_of(report: RunReport, place: str | None, settings: Settings) -> list[Trend]:
     """Return the trends of whole workloads that were recorded as the report's are, on its machines.
 
-    They use the runs of its branch, or all runs where the branch has none, up to the report's own.
+    They use the runs of its branch, up to the report's own: a commit of another branch is to blame for nothing here. A report
+    that names no branch uses all runs.
     """
     history = open_project_history(place)
     own = report.provenance.committed_at or report.provenance.finished_at
@@ -78,11 +79,11 @@ def _trends_of(report: RunReport, place: str | None, settings: Settings) -> list
     runs = [run for run in history.runs() if last is None or run.at <= last]
     verdicts = {verdict.workload: verdict for verdict in report.verdicts}
     branch = report.provenance.branch
-    of_branch = [run for run in runs if branch is not None and run.facts.branch == branch]
+    of_branch = [run for run in runs if branch is None or run.facts.branch == branch]
     found = history.series(
         workload=lambda name: name in verdicts,
         metric=lambda metric, subject: _is_selected(metric, subject, ()),
-        runs=of_branch or runs,
+        runs=of_branch,
     )
     return _whole_trends([one for one in found if one.is_of(verdicts[one.series.workload])], settings)
 

@@ -7,6 +7,7 @@ only if the policy says so. `work` decides whether changed operators are added w
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -158,8 +159,7 @@ def compare(
             found.append(_structures(pair))
     worse = worse_operators(current.values(), reference.values(), policy=policy)
     found = [_with_added_work(one, worse) for one in found]
-    if not policy.changed_fails:
-        found = [replace(one, finding=None) if one.state is State.CHANGED else one for one in found]
+    found = [_as_change(one, fails=policy.changed_fails) if one.state is State.CHANGED else one for one in found]
     found = [_with_step_time(one, found) for one in found]
     return tuple(_weighted(one, reference, worse) for one in _without_repetition(found))
 
@@ -318,6 +318,15 @@ def _allowed(pair: _Pair) -> str:
     return limit_text(pair.limits, pair.numbers[0], better=pair.metric.better, unit=pair.metric.unit)
 
 
+def _as_change(one: Comparison, *, fails: bool) -> Comparison:
+    """Return a change without a finding, or with one that says why it fails."""
+    if one.finding is None or not fails:
+        return replace(one, finding=None)
+    return replace(
+        one, finding=replace(one.finding, message=f'{one.finding.message} (fails because of changed = "fail")')
+    )
+
+
 # -- all comparisons together ----------------------------------------------------------------------------------------
 
 
@@ -394,14 +403,40 @@ def changes_text(comparisons: Iterable[Comparison]) -> str:
             for one in calls
             if one.reference is not None and one.current is not None
         ],
-        "called with other shapes": [
-            one.subject for one in found if one.metric == "operator_shapes" and one.subject not in counted
-        ],
+        **_by_shapes(one for one in found if one.metric == "operator_shapes" and one.subject not in counted),
     }
     parts = [f"{len(names)} {kind} ({listed(names, _NAMED)})" for kind, names in kinds.items() if names]
     others = listed([one.label for one in found if one.metric not in CENSUS], _NAMED)
     operators = f"operators changed: {', '.join(parts)}" if parts else ""
     return "; ".join(part for part in (operators, others and f"changed: {others}") if part)
+
+
+#: The type before the sizes of a tensor: `c10::BFloat16[8, 4]`.
+_TYPE = re.compile(r"(?:c10::)?([A-Za-z_][A-Za-z0-9_: ]*)\[")
+
+
+def _untyped(calls_by_shapes: Mapping[str, float]) -> dict[str, float]:
+    """Return calls by shapes without types."""
+    found: dict[str, float] = defaultdict(float)
+    for text, calls in calls_by_shapes.items():
+        found[_TYPE.sub("[", text)] += calls
+    return found
+
+
+def _by_shapes(shapes: Iterable[Comparison]) -> dict[str, list[str]]:
+    """Return what changed in the inputs of operators with as many calls, and their names: the types alone, or the shapes."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in shapes:
+        sides = [value if isinstance(value, dict) else {} for value in (one.reference, one.current)]
+        untyped = [_untyped(side) for side in sides]
+        types = [{kind for text in side for kind in _TYPE.findall(text)} for side in sides]
+        if untyped[0] != untyped[1] or not all(types):
+            found["called with other shapes"].append(one.subject)
+        elif len(gone := sorted(types[0] - types[1])) == len(new := sorted(types[1] - types[0])) == 1:
+            found[f"moved from {gone[0]} to {new[0]}"].append(one.subject)
+        else:
+            found["called with other types"].append(one.subject)
+    return found
 
 
 def _weighed(current: Iterable[Measurement], reference: Iterable[Measurement], policy: Policy) -> dict[str, Work]:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from perfguard import thresholds
-from perfguard.findings import Code
+from perfguard.findings import Code, Severity, worst_first
 from perfguard.judge.baseline import Baseline, trait_differences
-from perfguard.judge.verdict import Verdict
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome, Verdict, compared
 from perfguard.measure.measurement import Measurement
 from perfguard.workload import moves
 
@@ -43,23 +44,29 @@ def renames(verdicts: Iterable[Verdict], unused: Iterable[Baseline]) -> dict[str
     return names
 
 
-def with_rename(verdict: Verdict, unused: Iterable[Baseline], *, stored: Collection[str]) -> Verdict:
+def with_rename(verdict: Verdict, unused: Iterable[Baseline], *, stored: Collection[str], policy: Policy) -> Verdict:
     """Return the verdict of a test without a baseline with a hint to a similar unused one, if any.
 
-    `stored` are the workloads of all baselines.
+    If the test is worse than that baseline, it fails: a new name hides no regression. `stored` are the workloads of all
+    baselines.
     """
+    unused = tuple(unused)
     names = renames((verdict,), unused)
     if not names:
         return verdict
     ((before, _),) = names.items()
     ((old, new),) = moves(names, stored)
     hint = f"; was this {before}? {move_command(old, new)}"
-    return replace(
-        verdict,
-        findings=tuple(
-            replace(one, message=one.message + hint) if one.code is Code.B101 else one for one in verdict.findings
-        ),
-    )
+    told = tuple(replace(f, message=f.message + hint) if f.code is Code.B101 else f for f in verdict.findings)
+    known = next(one for one in unused if one.workload == before)
+    others = tuple(f for f in told if f.code is not Code.B101)
+    alone = replace(verdict, outcome=Outcome.PASSED, findings=others)
+    judged = compared(alone, known.named(verdict.workload), policy=policy)
+    if judged.outcome is not Outcome.FAILED:
+        return replace(verdict, findings=told)
+    notes = (replace(f, severity=Severity.NOTE) for f in told if f.code is Code.B101)
+    # It has no baseline of its own name.
+    return replace(judged, findings=worst_first([*judged.findings, *notes]), compared_with=None)
 
 
 def move_command(old: str, new: str) -> str:

@@ -93,7 +93,9 @@ def _blocked(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
 
 def _single(verdict: Verdict, found: dict[str, Comparison]) -> StepTime | None:
     """Return the first measured time, with its change if it was compared."""
-    time = next((one for metric in _TIMES if (one := _measured(verdict, metric)) is not None), None)
+    # A profiled step is not the step that users run: it is shown of a directory that has no other.
+    known = [one for metric in _TIMES if (one := _measured(verdict, metric)) is not None]
+    time = next((one for one in known if one.metric != "profiled_step_time" or verdict.fingerprint is None), None)
     if time is None:
         return None
     metric, source = _TIMES[time.metric]

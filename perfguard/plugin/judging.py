@@ -132,7 +132,7 @@ class Judging:
         if not lacks_baseline(verdict):
             return verdict
         unused, stored = self._baselines_without_test
-        return with_rename(verdict, unused, stored=stored)
+        return with_rename(verdict, unused, stored=stored, policy=settings.policy)
 
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge an incomplete recording, without a baseline."""

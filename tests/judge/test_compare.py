@@ -498,13 +498,19 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             {},
             "memory_growth_bytes 10000000 → 10004096 bytes/step, +4096 bytes/step (exact: any increase fails)",
         ),
-        ("operator_set", ["a", "b"], ["a", "c"], {"changed_fails": True}, "operator_set changed: − b; + c"),
+        (
+            "operator_set",
+            ["a", "b"],
+            ["a", "c"],
+            {"changed_fails": True},
+            'operator_set changed: − b; + c (fails because of changed = "fail")',
+        ),
         (
             "operator_shapes",
             {"[2]": 1, "[3]": 1},
             {"[2]": 2},
             {"changed_fails": True},
-            "operator_shapes changed: [2] 1 → 2; [3] 1 → 0",
+            'operator_shapes changed: [2] 1 → 2; [3] 1 → 0 (fails because of changed = "fail")',
         ),
         ("steps", 5, None, {}, "steps was 5 steps, and is not measured any more"),
         ("steps", None, 5, {}, "steps is 5 steps, and the baseline has none"),
@@ -526,7 +532,22 @@ def test_a_message_names_the_thing_and_the_two_numbers(metric, before, now, poli
 def test_a_message_shows_four_differences_and_counts_the_rest():
     found = one("operator_set", [], list("abcdef"), changed_fails=True)
     assert found.finding is not None
-    assert found.finding.message == "operator_set changed: + a; + b; + c; + d and 2 more"
+    assert found.finding.message.startswith("operator_set changed: + a; + b; + c; + d and 2 more (fails because")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "text"),
+    [
+        ({"float[2];Scalar[]": 1}, {"c10::BFloat16[2];Scalar[]": 1}, "1 moved from float to BFloat16 (a)"),
+        ({"float[2];float[2]": 1}, {"double[2];long int[2]": 1}, "1 called with other types (a)"),
+        ({"float[2]": 1}, {"float[3]": 1}, "1 called with other shapes (a)"),
+        ({"float[2]": 1}, {"double[3]": 1}, "1 called with other shapes (a)"),
+        ({"[2]": 1}, {"[3]": 1}, "1 called with other shapes (a)"),
+    ],
+)
+def test_other_shapes_are_told_from_other_types(before, now, text):
+    sides = ([measured("operator_calls", 1, "a"), measured("operator_shapes", one, "a")] for one in (before, now))
+    assert changes_text(compared(*sides)) == f"operators changed: {text}"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from perfguard import thresholds
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.renames import lacks_baseline, renames, with_rename
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, compared
@@ -82,9 +82,9 @@ def test_each_baseline_is_named_once_the_most_alike_first():
 def test_the_verdict_asks_with_the_command():
     old = "t/test_b.py::test_net[4]"
     verdict = without_baseline(NEW)
-    (finding,) = with_rename(verdict, [unused(old)], stored=[old, "t/test_b.py::test_other"]).findings
+    (finding,) = with_rename(verdict, [unused(old)], stored=[old, "t/test_b.py::test_other"], policy=Policy()).findings
     assert finding.message == f"there is none; was this {old}? perfguard baseline move '{old}' {NEW}"
-    assert with_rename(verdict, [], stored=[old]) is verdict
+    assert with_rename(verdict, [], stored=[old], policy=Policy()) is verdict
 
 
 def test_what_has_a_baseline_is_no_renamed_test():
@@ -96,3 +96,17 @@ def test_what_has_a_baseline_is_no_renamed_test():
     assert not lacks_baseline(empty)
     other = replace(verdict, findings=(Finding(code=Code.B102, message=""),))
     assert renames([empty, other], [unused("t/test_b.py::test_net")]) == {}
+
+
+def test_a_renamed_test_that_is_worse_fails_against_its_old_baseline():
+    old = "t/test_b.py::test_net"
+    more = without_baseline(NEW, {**CALLS, "aten::relu": 5})
+    verdict = with_rename(more, [unused(old)], stored=[old], policy=Policy())
+    assert verdict.outcome is Outcome.FAILED
+    assert [(one.code, one.severity) for one in verdict.findings] == [
+        (Code.R102, Severity.ERROR),
+        (Code.B101, Severity.NOTE),
+    ]
+    assert verdict.findings[0].message.startswith("operator_calls[aten::relu] 3 → 5 calls/step")
+    assert "was this t/test_b.py::test_net?" in verdict.findings[1].message
+    assert lacks_baseline(verdict)

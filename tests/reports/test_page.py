@@ -481,7 +481,7 @@ def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
     assert (state, calls, calls_now) == ("worse", 0, 2)
     assert us == pytest.approx(us_now / 4)
     assert allowed == pytest.approx(us * 1.5)
-    assert why.startswith("operator_calls 0 → 2 calls/step")
+    assert why.startswith("operator_time 4.25 → 17.0 us/step")
     # Its calls are the same; its time is four times that of the baseline, and shown only.
     assert rows["aten::relu"][1] == "not judged"
     assert rows["aten::relu"][4] == pytest.approx(rows["aten::relu"][5] / 4)
