@@ -194,7 +194,7 @@ def test_three_more_casts_one_more_pass_and_one_more_compilation_are_told_by_nam
             "R102",
             "graph_operators[Cast] 1 → 4 operators, +3 (added work: +100.0 % operators in the step, all together)",
         ),
-        ("R102", "graph_passes changed: + opt_pass_merge_cast_opt"),
+        ("R102", 'graph_passes changed: + opt_pass_merge_cast_opt (fails because of changed = "fail")'),
     ]
     assert compared(tmp_path / "a", tmp_path / "c") == [
         ("R102", f"graph_compilations[Net_construct] 1 → 2 compilations, +1 {exact}"),
