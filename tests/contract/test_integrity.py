@@ -425,12 +425,12 @@ CASES = [
         case(f"the last column of {name} dropped", GRAPH, in_cells(name, lambda row: row[:-1]), "S102")
         for name in (DETAIL, TYPES, MEMORY)
     ),
-    case("a column renamed", GRAPH, replace(TYPES, "percent", "share"), "S102"),
-    case("a column in other letters", GRAPH, replace(TYPES, "percent", "Percent"), "S102"),
-    case("a column of another unit", GRAPH, replace(MEMORY, "Timestamp(ns)", "Timestamp(us)"), "S102"),
+    case("a column renamed", GRAPH, replace(TYPES, "percent", "share"), "S102", "S102"),
+    case("a column in other letters", GRAPH, replace(TYPES, "percent", "Percent"), "S102", "S102"),
+    case("a column of another unit", GRAPH, replace(MEMORY, "Timestamp(ns)", "Timestamp(us)"), "S102", "S102"),
     case("columns reordered", GRAPH, in_cells(MEMORY, lambda row: [row[0], row[2], row[1], row[3]]), "S102"),
-    case("a column more", GRAPH, in_cells(DETAIL, lambda row: [*row, "x"]), "S102"),
-    case("a header lost", GRAPH, drop_line(DETAIL, 0), "S102"),
+    case("a column more", GRAPH, in_cells(DETAIL, lambda row: [*row, "x"]), notes="S102"),
+    case("a header lost", GRAPH, drop_line(DETAIL, 0), "S102", "S102"),
     # S103: values
     case("a text for a number", GRAPH, replace(DETAIL, "op1,3,", "op1,three,"), "S103"),
     case("a fraction for a count", GRAPH, replace(DETAIL, "op1,3,", "op1,3.5,"), "S103"),
