@@ -412,7 +412,7 @@ def recording(torch, **more):
 @pytest.mark.parametrize("record", [steps_cut_off, storage, no_bytes, only_python, failed_allocation])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_real_recording_is_right(tmp_path, record):
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'perfguard-ml[models]'")
+    torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     record(torch, str(tmp_path))
     assert errors(tmp_path) == []
 
