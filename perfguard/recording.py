@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,22 @@ class Fingerprint(Plain):
     world_size: int
     threads: int
     window: StepWindow | None
+    #: The number of the first profiled step, counted from 1; None without a window.
+    first_profiled_step: int | None = None
 
     @property
     def begins_cold(self) -> bool:
         """Whether several ranks were recorded from their first step on; its collectives wait for the last rank to start."""
         window = self.window
         return self.world_size > 1 and (window is None or not window.skip_first + window.wait + window.warmup)
+
+    @classmethod
+    def from_document(cls, plain: dict[str, Any], *, timed_steps: int) -> Fingerprint:
+        """Invert `as_dict`. In documents without the first profiled step, the timed steps came before the profiler."""
+        found = cls.from_dict(plain)
+        if "first_profiled_step" in plain or found.window is None:
+            return found
+        return replace(found, first_profiled_step=found.window.first_profiled_step(timed_steps))
 
     def differences(self, other: Fingerprint) -> list[str]:
         """Return the differences as `key: other → self`; the workload's name is not compared."""
@@ -154,6 +164,8 @@ class Recording:
     timed_steps: int | None = None
     #: The profiler's options, by condition name of the layouts: {"memory": True, ...}.
     conditions: dict[str, bool] = field(default_factory=dict)
+    #: After how many steps they repeat, if the test says so; not kept in the file.
+    period: int | None = None
     #: Whether its directory is a link out of the one it was found in: then nothing in it is read.
     leads_out: bool = False
 
@@ -222,4 +234,6 @@ def read_recording(directory: Path) -> Recording:
         return Recording(directory=directory)
     facts = read_document(facts_path, "recording", remedy=_REMEDY)
     steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]
-    return msgspec.convert({**facts, "directory": directory, "steps": steps}, Recording, strict=False)
+    found: Recording = msgspec.convert({**facts, "directory": directory, "steps": steps}, Recording, strict=False)
+    fingerprint = Fingerprint.from_document(facts["fingerprint"], timed_steps=found.timed_steps or 0)
+    return replace(found, fingerprint=fingerprint)

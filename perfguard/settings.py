@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
 from perfguard.configuration import Schema, Section, configuration_schema, shown, violation
-from perfguard.errors import UsageError, nearest
+from perfguard.errors import UsageError, counted, nearest
 from perfguard.findings import Code, is_code
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
@@ -27,7 +27,7 @@ _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _DEEPEST_PACKAGE = 3
 _NO_PACKAGES = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv"})
 _MARKER = "@pytest.mark.perfguard(...)"
-_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated")
+_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated", "period")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,8 @@ class Settings:
     marker_tolerance: tuple[Rule, ...] = ()
     #: Whether the test's workloads are timed in processes of their own; set by a marker only.
     isolated: bool = False
+    #: After how many steps the test's steps repeat, such as an optimizer that steps with every fourth batch; set by a marker only.
+    period: int | None = None
 
     @property
     def baselines_directory(self) -> Path:
@@ -170,7 +172,7 @@ def _roots_below(root: Path) -> tuple[Path, ...]:
 def marker_schema() -> Schema:
     """Return the schema of the marker's keywords."""
     document = configuration_schema("settings")
-    properties = {**document["properties"], "isolated": document["$defs"]["isolated"]}
+    properties = {**document["properties"], **{key: document["$defs"][key] for key in ("isolated", "period")}}
     # A marker has a StepWindow, which validates itself.
     properties["window"] = {"description": properties["window"]["description"]}
     return {"properties": {key: properties[key] for key in _MARKER_KEYS}}
@@ -190,7 +192,20 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
         values["marker_tolerance"] = rules(values.pop("tolerance"), where="@pytest.mark.perfguard(tolerance=...)")
     if "ignore" in values:
         values["ignore"] = (*settings.ignore, *codes(values["ignore"]))
-    return replace(settings, **values)
+    found = replace(settings, **values)
+    if found.period is None:
+        return found
+    return replace(found, window=_whole_periods(found.window, found.period))
+
+
+def _whole_periods(window: StepWindow, period: int) -> StepWindow:
+    """Return the window cut to whole periods, so that every kind of step has its share. Raises `UsageError` for none."""
+    if period > window.active:
+        raise UsageError(
+            f"{_MARKER}: period={period} is longer than the window of {counted(window.active, 'step')}; give it two periods: "
+            f"window=perfguard.StepWindow(active={2 * period})."
+        )
+    return replace(window, active=window.active - window.active % period)
 
 
 def rules(table: Mapping[str, Any], *, where: str) -> tuple[Rule, ...]:

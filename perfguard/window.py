@@ -10,7 +10,7 @@ from perfguard.errors import UsageError
 
 
 class Phase(Enum):
-    """The purpose of a step of a capture; the phases run in this order."""
+    """The purpose of a step of a capture."""
 
     SETTLE = "settle"
     TIMED = "timed"
@@ -95,11 +95,21 @@ class StepWindow:
             for phase, count in ((Phase.WAIT, self.wait), (Phase.WARMUP, self.warmup), (Phase.ACTIVE, self.active)):
                 yield from [(phase, cycle)] * count
 
-    def phases(self, timed_steps: int) -> Iterator[tuple[Phase, int]]:
-        """Yield (phase, cycle) of every step of a whole capture: settle, timed, then the profiler's."""
+    def phases(self, timed_steps: int, *, timed_first: bool = False) -> Iterator[tuple[Phase, int]]:
+        """Yield (phase, cycle) of every step of a whole capture: settle, the profiler's, then timed.
+
+        The timed steps follow the profiler's, so that the same steps are profiled however many are timed. They come first,
+        taken from the steps before the window, where the caller names the profiled steps by their numbers in a training.
+        """
+        timed = [(Phase.TIMED, 0)] * timed_steps
         yield from [(Phase.SETTLE, 0)] * self.skip_first
-        yield from [(Phase.TIMED, 0)] * timed_steps
+        yield from timed if timed_first else ()
         yield from self.profiler_phases()
+        yield from () if timed_first else timed
+
+    def first_profiled_step(self, timed_before: int = 0) -> int:
+        """Return the number of the first recorded step of a capture, counted from 1; `timed_before` steps precede the profiler."""
+        return self.skip_first + timed_before + self.wait + self.warmup + 1
 
     def as_dict(self) -> dict[str, int]:
         """Plain form, as recordings and baselines keep it."""

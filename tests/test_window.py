@@ -60,8 +60,8 @@ def test_the_two_ways_of_counting_name_the_same_steps(start, length):
     assert StepWindow.from_start_stop(start, start + length) == StepWindow.from_start_end(start - 1, start + length)
 
 
-@given(window=WINDOWS, timed=st.integers(0, 5))
-def test_phases_run_in_order_and_repeat(window, timed):
+@given(window=WINDOWS, timed=st.integers(0, 5), timed_first=st.booleans())
+def test_phases_run_in_order_and_repeat(window, timed, timed_first):
     cycles = chain.from_iterable(
         chain(
             repeat(("wait", cycle), window.wait),
@@ -70,8 +70,19 @@ def test_phases_run_in_order_and_repeat(window, timed):
         )
         for cycle in range(window.repeat)
     )
-    expected = [*repeat(("settle", 0), window.skip_first), *repeat(("timed", 0), timed), *cycles]
-    assert [(phase.value, cycle) for phase, cycle in window.phases(timed)] == expected
+    last = [*repeat(("timed", 0), timed)]
+    first = [last.pop() for _ in range(timed)] if timed_first else []
+    found = [(phase.value, cycle) for phase, cycle in window.phases(timed, timed_first=timed_first)]
+    assert found == [*repeat(("settle", 0), window.skip_first), *first, *cycles, *last]
+    assert found.index(("active", 0)) + 1 == window.first_profiled_step(len(first))
+
+
+@given(window=WINDOWS, timed=st.integers(0, 5))
+def test_the_same_steps_are_profiled_however_many_are_timed(window, timed):
+    def profiled(timed):
+        return [number for number, (phase, _) in enumerate(window.phases(timed)) if phase is Phase.ACTIVE]
+
+    assert profiled(timed) == profiled(0)
 
 
 @given(window=WINDOWS)

@@ -1,4 +1,4 @@
-"""The driver: runs the settling, timed and profiled steps of a workload, and writes the recording.
+"""The driver: runs the settling, profiled and timed steps of a workload, and writes the recording.
 
 `run` calls a step, `iterate` yields a batch for every step. Another loop (a callback, an object with `step()`) calls `begin`
 and `end` around each of its steps, and `close` after the last one.
@@ -77,6 +77,7 @@ class Driver:
         directory: Path,
         window: StepWindow,
         timed_steps: int,
+        timed_first: bool = False,
         progress: Progress = lambda phase, done, total: None,
     ) -> None:
         self.backend = backend
@@ -87,7 +88,11 @@ class Driver:
         self.recording: Recording | None = None
         self.problem = ""
         self._progress = progress
-        self._plan = tuple(window.phases(timed_steps))
+        self._plan = tuple(window.phases(timed_steps, timed_first=timed_first))
+        self._timed_before = timed_steps if timed_first else 0
+        #: The numbers of steps after which the profiler starts and stops.
+        self._profiler_at = window.skip_first + self._timed_before
+        self._profiler_until = self._profiler_at + window.profiler_steps
         self._total = len(self._plan)
         self._steps: list[Step] = []
         self._profiling = False
@@ -107,12 +112,11 @@ class Driver:
     def run(self, step: Callable[[], object], *, pace: Pace = plain_pace) -> Recording:
         """Call `step` for every step of the window; `pace` calls the timed ones. An exception of the step is raised here."""
         try:
-            for _ in range(self.window.skip_first):
-                self._one(step)
-            if self.timed_steps:
-                pace(lambda: self._one(step), self.timed_steps)
             while not self.has_ended:
-                self._one(step)
+                if self._plan[len(self._steps)][0] is Phase.TIMED:
+                    pace(lambda: self._one(step), self.timed_steps)
+                else:
+                    self._one(step)
         except BaseException as error:
             self.abort(error)
             raise
@@ -139,7 +143,7 @@ class Driver:
         """Begin the next step; return False, and do nothing, once the capture has ended."""
         if self.has_ended:
             return False
-        if len(self._steps) == self.window.skip_first + self.timed_steps:
+        if len(self._steps) == self._profiler_at:
             self._start_profiler()
         # Without this the work that the last step left behind would be timed, and profiled, as part of the next one.
         self.backend.synchronize()
@@ -158,8 +162,9 @@ class Driver:
         if self._profiling:
             with self._of_the_profiler("it advanced by a step"):
                 self.backend.advance()
-        if len(self._steps) == self._total:
+        if len(self._steps) == self._profiler_until:
             self._stop_profiler()
+        if len(self._steps) == self._total:
             self._finish(Ending.COMPLETE, "")
         return self.has_ended
 
@@ -170,7 +175,7 @@ class Driver:
             self._end_early(
                 Ending.LOADER_ENDED,
                 f"{what.format(len(self._steps))}, the window needs {self._total} "
-                f"({self.window.skip_first} settle + {self.timed_steps} timed + {self.window.profiler_steps} profiled)",
+                f"({self.window.skip_first} settle + {self.window.profiler_steps} profiled + {self.timed_steps} timed)",
             )
         return self.recording
 
@@ -286,6 +291,7 @@ class Driver:
                 world_size=target.world_size,
                 threads=target.threads,
                 window=self.window,
+                first_profiled_step=self.window.first_profiled_step(self._timed_before),
             ),
             environment=environment_of(target),
             steps=tuple(self._steps),

@@ -293,8 +293,8 @@ def mindspore_callback(
 ) -> RecordingCallback:
     """Return a callback for `Model.train` that records a window of it into the directory `output`.
 
-    Steps and epochs count from 1, and the last one is included; in data-sink mode an epoch is the smallest window. Before the
-    window `timed_steps` steps are timed without the profiler. `options` are those of MindSpore's profiler; memory is recorded
+    Steps and epochs count from 1, and the last one is included; in data-sink mode an epoch is the smallest window. The
+    `timed_steps` steps before the window (after a `window=`) are timed without the profiler. `options` are those of MindSpore's profiler; memory is recorded
     unless `profile_memory=False`. `workload` is the recording's name: `train`, or `train-by-epoch`. `on_end` is called once
     with the recording. Without a window it is for the user's own loop, with `start()` and `stop()`.
 
@@ -326,6 +326,8 @@ def mindspore_callback(
             directory=directory,
             window=replace(requested, skip_first=before),
             timed_steps=timed_steps,
+            # A window named by its first and last step stays where it is.
+            timed_first=window is None,
         )
 
     is_open = window is None and start_step is None and start_epoch is None

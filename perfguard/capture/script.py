@@ -295,7 +295,7 @@ def _gather(
     counts = {} if script.window is None else step_counts(script.window)
     timed = counts.pop("timed", 0)
     window = StepWindow(**counts) if counts else None
-    phases = None if window is None else [phase for phase, _ in window.phases(timed)]
+    phases = None if window is None else [phase for phase, _ in window.phases(timed, timed_first=True)]
     steps = tuple(step for one in trained for step in _steps(one, phases, 0 if is_alone else one["rank"]))
     # The script decides what its own profiler records; the files show it.
     conditions: dict[str, bool] = {}
@@ -310,6 +310,7 @@ def _gather(
             workload=workload,
             world_size=max([script.ranks, *(one["world_size"] for one in trained)]),
             window=window,
+            first_profiled_step=None if window is None else window.first_profiled_step(timed),
             **{name: first[name] for name in ("backend", "device", "mode", "threads")},
         ),
         environment=environment(first["python"], first["packages"], first["device_name"] or cpu_model()),

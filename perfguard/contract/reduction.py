@@ -317,7 +317,8 @@ class _Inspection:
             # In a recording of one rank, steps need no rank.
             of_rank = rank if recording.rank is None else None
             steps = recording.steps_of(Phase.ACTIVE, cycle=index, rank=of_rank)
-            return Requested(active=recording.window.active if recording.window else None, steps=steps)
+            active = recording.window.active if recording.window else None
+            return Requested(active=active, steps=steps, period=recording.period)
         named = next((parent.steps for parent in found.parents if parent.steps is not None), None)
         return Requested(active=expected.steps if expected.steps is not None else named, numbers=expected.numbers)
 

@@ -43,7 +43,8 @@ from {table} group by cycle, operator, name order by all""",
     prints = frames(
         batch,
         f"""
-select cycle, step, (sum((hash({compared}) >> 16)::hugeint * calls) % {2**63 - 25})::bigint as print
+select cycle, step, (sum((hash({compared}) >> 16)::hugeint * calls) % {2**63 - 25})::bigint as print,
+  within(sum(calls)) as calls
 from {table} where step is not null group by cycle, step order by cycle, step""",
         cycles,
     )
@@ -60,6 +61,8 @@ from {table} where step is not null group by cycle, step order by cycle, step"""
             by_name=in_words(by_name[cycle], texts),
             steps=tuple(prints[cycle]["step"].to_list()),
             odd_steps=tuple(odd[cycle]),
+            kinds=_kinds(prints[cycle]),
+            calls_by_step=tuple(prints[cycle]["calls"].to_list()),
             usual=examples[cycle, shown[cycle][0]] if cycle in shown else Counter(),
             odd={step: examples[cycle, step] for step in shown.get(cycle, ())[1:]},
         )
@@ -70,6 +73,12 @@ from {table} where step is not null group by cycle, step order by cycle, step"""
 def _alike(prints: pl.DataFrame) -> list[list[int]]:
     """Return the steps in groups of equal operators and calls, in their order."""
     return [steps.to_list() for steps in prints.group_by("print", maintain_order=True).agg("step")["step"]]
+
+
+def _kinds(prints: pl.DataFrame) -> tuple[int, ...]:
+    """Return a number for each step, equal for equal operators and calls."""
+    numbers: dict[int, int] = {}
+    return tuple(numbers.setdefault(one, len(numbers)) for one in prints["print"].to_list())
 
 
 def _calls(

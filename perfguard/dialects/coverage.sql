@@ -22,7 +22,8 @@ select cycle, step, start_ns, end_ns from steps union all from listed_steps wher
 
 -- Memory of each device in each step, or in one where no times of steps are known. `levels` has a row for each event (`place`: their
 -- order): the level in bytes after it, and before it. `points`: of equal parts of the step's time the number, the highest and the last
--- level, where a part has any. `lane`: the first event of the device.
+-- level, where a part has any. `lane`: the first event of the device. Growth is counted from the begin of a step to that of the next:
+-- a loop drops its last batch and loss after a step has ended. The last step, which no other follows, ends with itself.
 create macro memory_by_step(levels) as table
 with edges as (select *, least(32, 2000 // count(*) over (partition by cycle)) as parts from step_edges),
 begun as (
@@ -40,6 +41,12 @@ inside as (
   from begun
   left join edges on edges.cycle = begun.cycle and edges.step = begun.begun and edges.end_ns >= time_ns
   where edges.step is not null or begun.cycle not in (select cycle from edges)),
+left_behind as (
+  select begun.cycle, device, begun as step, within(arg_max(level, place)::hugeint - arg_min(before, place)) as growth
+  from begun join edges on edges.cycle = begun.cycle and edges.step = begun.begun
+  join (select cycle, max(step) as last_step from edges group by cycle) as lasts on lasts.cycle = begun.cycle
+  where step < last_step or time_ns <= end_ns
+  group by all),
 by_part as (
   select cycle, device, lane, step, parts, part, min(place) as place, max(place) as last_place, max(level) as highest,
     greatest(max(level), max(before)) as top, least(min(level), min(before)) as lowest, arg_max(level, place) as last,
@@ -47,10 +54,11 @@ by_part as (
     sum(greatest(level::hugeint - before, 0)) as allocated
   from inside group by all)
 select cycle, device, step, within(max(top)::hugeint - min(lowest)) as rise, within(sum(allocations)) as allocations,
-  within(sum(allocated)) as allocated, within(arg_max(last, last_place)::hugeint - arg_min(first, place)) as growth, min(lowest) as lowest,
-  arg_min(first, place) as first, parts, list([part, highest, last] order by part) filter (part is not null) as points, lane,
+  within(sum(allocated)) as allocated,
+  coalesce(any_value(left_behind.growth), within(arg_max(last, last_place)::hugeint - arg_min(first, place))) as growth,
+  min(lowest) as lowest, arg_min(first, place) as first, parts, list([part, highest, last] order by part) filter (part is not null) as points, lane,
   min(place) as place
-from by_part
+from by_part left join left_behind using (cycle, device, step)
 group by cycle, device, lane, step, parts;
 
 -- Levels of components: each follows on the one before, in the order of the times.

@@ -42,6 +42,8 @@ class Requested:
 
     active: int | None = None
     steps: tuple[Step, ...] = ()
+    #: After how many steps they repeat.
+    period: int | None = None
     #: What else the caller says was set up: {"collect_freq": 10}.
     numbers: Mapping[str, int] = field(default_factory=dict)
 
@@ -59,6 +61,9 @@ class Counts:
     steps: tuple[int, ...] = ()
     #: Those of them that ran other operators than most, or the same ones more or less often.
     odd_steps: tuple[int, ...] = ()
+    #: By step of `steps` a number that is the same for steps with equal operators and calls, and how many calls it has.
+    kinds: tuple[int, ...] = ()
+    calls_by_step: tuple[int, ...] = ()
     #: The calls by name in one of the usual steps, and in each of the first odd ones.
     usual: Counter[str] = field(default_factory=Counter)
     odd: Mapping[int, Counter[str]] = field(default_factory=dict)
@@ -100,6 +105,8 @@ class Executions:
     on_device: bool = False
     #: Whether start times are known; else only how often and how long.
     is_timeline: bool = True
+    #: Whether the profiler numbers what ran, and every number is there: it lost none of these.
+    is_complete: bool = False
 
     # What is measured of them; empty where nothing is to be measured.
 
@@ -141,7 +148,8 @@ class MemoryStep:
 
     `step` is its number in the cycle, from 0; a step in which the level did not move is not there, unless it moved in none.
     `rise_bytes` is how far the allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what
-    was newly allocated, whether or not it was released again; `growth_bytes` is what the step left behind. `curve_bytes` is
+    was newly allocated, whether or not it was released again; `growth_bytes` is how much more was allocated when the next step
+    began (after the last step: when it ended). `curve_bytes` is
     how high they stood above that point in equal parts of the step's time, at the most in each part; empty where the step's
     start and end are not known.
     """

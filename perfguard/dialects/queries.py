@@ -69,7 +69,7 @@ def _by_layout() -> Mapping[str, Dialect]:
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = _Dialects()
 #: The queries that say what ran, in their order.
-WORK = ("steps", "nested", "executions")
+WORK = ("steps", "nested", "complete", "executions")
 _VIEW = re.compile(r"^create view (\w+) as\b(.*?);$", re.DOTALL | re.MULTILINE)
 _FILL = re.compile(r"^create view fill_(\w+) as\b.*?;$", re.DOTALL | re.MULTILINE)
 #: By table whose rows are those of a file: its slot, where it is neither its own name nor the trace of its dialect.

@@ -5,6 +5,7 @@ A folder of queries says it of its traces, where it has these files, each one qu
 * `steps.sql`: the marks of steps (`cycle, start_ns, duration_ns, thread, number`); where it returns `ran`, a mark in which
   nothing ran is no step;
 * `nested.sql`: spans that lie in each other on their thread, as `nest` takes them, where `executions.sql` needs `nesting`;
+* `complete.sql`: the cycles whose profiler numbers what ran and lost none of it, where it numbers anything;
 * `executions.sql`: the rows of `executions`, once `steps` and `nesting` are filled.
 """
 
@@ -45,12 +46,16 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
     """
     batch.hand_over()
     marked: dict[int, _Marks] = {}
+    complete: set[int] = set()
     folders = {number: folder for number, cycle in cycles.items() if (folder := _folder_of(cycle))}
     for folder in dict.fromkeys(folders.values()):
         own = {number: cycles[number] for number, one in folders.items() if one == folder}
         # Its queries look at all rows there are.
         only = "" if len(own) == len(cycles) else f"where cycle in ({', '.join(map(str, own))})"
         marked |= _fill(batch, folder, own, only)
+        if text := sql(folder, "complete"):
+            with _of_the_file(f"{folder}/complete.sql"):
+                complete |= {cycle for (cycle,) in batch.execute(f"select cycle from (\n{text}\n) {only}")}
     if not marked:
         return {}
     counts = counts_of(batch, _SUMS, marked, times=False)
@@ -67,6 +72,7 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
             marks_steps=True,
             idle_numbers=marks.idle_numbers,
             has_other_events=cycle in numbered,
+            is_complete=cycle in complete,
         )
         for cycle, marks in marked.items()
     }

@@ -11,6 +11,9 @@ from perfguard.measure.measurement import Measurement
 from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment, Fingerprint
 
+#: The metric with one sample a timed step.
+_TIMED_STEPS = ("step_time", "")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineFacts:
@@ -67,11 +70,13 @@ class Baseline(BaselineFacts):
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Baseline:
         """Invert `as_dict`."""
+        measurements = tuple(Measurement.from_dict(m) for m in plain["measurements"])
+        timed = next((len(one.samples) for one in measurements if one.key == _TIMED_STEPS), 0)
         return cls(
             workload=plain["workload"],
-            fingerprint=Fingerprint.from_dict(plain["fingerprint"]),
+            fingerprint=Fingerprint.from_document(plain["fingerprint"], timed_steps=timed),
             environment=Environment.from_dict(plain["environment"]),
-            measurements=tuple(Measurement.from_dict(m) for m in plain["measurements"]),
+            measurements=measurements,
             runs=plain["runs"],
             commit=plain["commit"],
             time_commit=plain.get("time_commit"),

@@ -46,6 +46,8 @@ class Profile:
     covered: tuple[Covered, ...] = ()
     #: Whether start times are known.
     is_timeline: bool = True
+    #: Whether steps ran other operators than others, and nothing was lost.
+    steps_differ: bool = False
 
     @property
     def calls_by_shapes(self) -> dict[str, dict[str, int]]:
@@ -107,6 +109,7 @@ def _profile(rank: int, cycles: list[Cycle | CycleMeasurements]) -> Profile:
         step_ns=tuple(durations) if len(durations) == steps else (),
         covered=tuple(covered),
         is_timeline=all(cycle.executions is not None and cycle.executions.is_timeline for cycle in cycles),
+        steps_differ=any(c.executions.counts.odd_steps and c.executions.is_complete for c in cycles if c.executions),
     )
 
 

@@ -74,10 +74,16 @@ def _peak_memory_bytes(profile: Profile) -> Iterator[tuple[str, Samples]]:
 
 
 def _median_of_steps(attribute: str) -> ProfileMetric:
-    """Return a metric that yields the median over the steps, per device: a block reused by chance does not change it."""
+    """Return a metric that yields the median over the steps, per device: a block reused by chance does not change it.
+
+    Where the steps differ by themselves a median would be that of some of them, so it is the mean of the window.
+    """
 
     def values(profile: Profile) -> Iterator[tuple[str, Samples]]:
         for device, steps in profile.memory_by_device.items():
+            if profile.steps_differ:
+                yield device, per_step(sum(getattr(step, attribute) for step in steps), profile.steps)
+                continue
             yield device, statistics.median_low([getattr(step, attribute) for step in steps])
 
     return values

@@ -120,7 +120,7 @@ class Judging:
         if timed is not None:
             self.timeable[workload] = (timed[0], settings, timed[1])
         verdict = judge_with_store(
-            recording,
+            replace(recording, period=settings.period),
             self.projects.of_workload(workload).store,
             workload=workload,
             policy=settings.policy,

@@ -17,9 +17,11 @@ from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.verdict import Coverage, Verdict
 from perfguard.measure import METRICS, Measurement, StepTimeline
+from perfguard.recording import Fingerprint
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.settings import rules
 from perfguard.version import __version__
+from perfguard.window import Phase
 
 #: Fields of a verdict that have another name or another form in a document; all others are converted by their types.
 _OTHER_FORM = frozenset({"findings", "comparisons", "measurements", "rules", "changed_fails", "refresh"})
@@ -107,6 +109,10 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
         if name in plain and name not in _TIMELINES
     }
     values |= {name: _timeline(plain[name]) for name in _TIMELINES if name in plain}
+    if plain.get("fingerprint"):
+        first_rank = min((step.rank for step in values.get("steps", ())), default=0)
+        timed = sum(step.phase is Phase.TIMED and step.rank == first_rank for step in values.get("steps", ()))
+        values["fingerprint"] = Fingerprint.from_document(plain["fingerprint"], timed_steps=timed)
     return Verdict(
         **values,
         findings=tuple(map(_finding, plain["findings"])),

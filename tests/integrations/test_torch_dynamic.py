@@ -429,7 +429,7 @@ def test_a_training_that_ends_in_a_window_leaves_a_recording_that_says_so():
     (recording,) = prof.recordings
     assert (recording.ending, recording.reason) == (
         Ending.LOADER_ENDED,
-        "2 steps were run, the window needs 5 (0 settle + 0 timed + 5 profiled)",
+        "2 steps were run, the window needs 5 (0 settle + 5 profiled + 0 timed)",
     )
     with pytest.raises(AssertionError, match="C106 the loader ended before the window did"):
         perfguard.check(recording.directory)

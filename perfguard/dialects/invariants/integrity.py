@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from perfguard.artifacts.schema import SHOWN_VIOLATIONS
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.executions import calls_by, infer_steps
 from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
-    from perfguard.dialects.cycle import Cycle, Executions
+    from perfguard.dialects.cycle import Counts, Cycle, Executions
 
 
 def something_was_recorded(cycle: Cycle) -> Iterator[Finding]:
@@ -104,20 +106,71 @@ def _marks(numbers: Sequence[int]) -> str:
 
 
 def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
-    """Every step of the window has the same operator census (number of calls of each operator)."""
+    """Every step of the window has the same operator census (number of calls of each operator), or that of a period before.
+
+    Where the profiler cannot have lost anything the steps differ by themselves, and the whole window is judged: a note where
+    they repeat or grow, else a warning.
+    """
     executions = cycle.executions
     if executions is None or not executions.by_step or (executions.steps or 0) < 2:
         return
     # Steps of a foreign run may differ (a loader's last batch, an update every fourth step, a first step that compiles), and a
     # device's kernels depend on the data: a warning.
-    severity = Severity.WARNING if executions.on_device or cycle.requested.active is None else Severity.ERROR
+    may_differ = executions.on_device or executions.is_complete or cycle.requested.active is None
+    severity = Severity.WARNING if may_differ else Severity.ERROR
     counts = executions.counts
+    if (period := cycle.requested.period) is not None and len(counts.kinds) >= 2 * period:
+        yield from _outside_of_the_period(cycle, period, severity)
+        return
+    if counts.odd_steps and executions.is_complete and (pattern := _pattern(counts, period)):
+        yield _finding(cycle, Code.C102, f"{pattern}; the whole window is judged", Severity.NOTE)
+        return
+    if counts.odd_steps and period is not None and not may_differ:
+        yield _finding(
+            cycle,
+            Code.C102,
+            f"the steps differ, and one period of {period} steps does not show whether operators of a neighbouring step leaked in; "
+            f"profile two: window=perfguard.StepWindow(active={2 * period})",
+        )
+        return
     shown = [
         (cycle.place.name, f"step {step + 1} of the window ran different operators from the other steps: {differing}")
         for step, calls in counts.odd.items()
         if (differing := _difference(calls, counts.usual))
     ]
     yield from disagreements(Code.C102, shown, len(counts.odd_steps), cycle.place.name, severity=severity)
+
+
+def _pattern(counts: Counts, period: int | None) -> str:
+    """Return how the steps differ from each other, in words; empty where they neither repeat nor grow."""
+    if period is not None:
+        return f"the steps repeat every {period} (period={period})"
+    kinds, calls = counts.kinds, counts.calls_by_step
+    odd = [place for place, step in enumerate(counts.steps) if step in set(counts.odd_steps)]
+    for length in range(2, len(kinds)):
+        repeats = all(kinds[place] == kinds[place + length] for place in range(len(kinds) - length))
+        if repeats and any(place + length in odd for place in odd):
+            return f"the steps repeat every {length}"
+    if len(calls) > 2 and all(before < after for before, after in pairwise(calls)):
+        return f"work grows with every step: {listed(list(calls), 6)} operators"
+    return ""
+
+
+def _outside_of_the_period(cycle: Cycle, period: int, severity: Severity) -> Iterator[Finding]:
+    """Yield a finding for steps that are not what the step one period before was."""
+    assert cycle.executions is not None
+    counts = cycle.executions.counts
+    pairs = enumerate(zip(counts.kinds, counts.kinds[period:], strict=False), period)
+    broken = [place for place, (before, now) in pairs if before != now]
+    shown = [
+        (
+            cycle.place.name,
+            f"step {place + 1} of the window ran other operators ({counts.calls_by_step[place]} calls) than step "
+            f"{place + 1 - period} ({counts.calls_by_step[place - period]} calls), but period={period} says that they repeat",
+        )
+        for place in broken[:SHOWN_VIOLATIONS]
+    ]
+    yield from disagreements(Code.C102, shown, len(broken), cycle.place.name, severity=severity)
 
 
 def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
