@@ -60,7 +60,7 @@ class Settings:
     marker_tolerance: tuple[Rule, ...] = ()
     #: Whether the test's workloads are timed in processes of their own; set by a marker only.
     isolated: bool = False
-    #: After how many steps the test's steps repeat, such as an optimizer that steps with every fourth batch; set by a marker only.
+    #: After how many steps the test's steps repeat; set by a marker only.
     period: int | None = None
 
     @property

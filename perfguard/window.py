@@ -108,7 +108,7 @@ class StepWindow:
         yield from () if timed_first else timed
 
     def first_profiled_step(self, timed_before: int = 0) -> int:
-        """Return the number of the first recorded step of a capture, counted from 1; `timed_before` steps precede the profiler."""
+        """Return the number of the first recorded step, from 1, if so many timed steps precede the profiler."""
         return self.skip_first + timed_before + self.wait + self.warmup + 1
 
     def as_dict(self) -> dict[str, int]:

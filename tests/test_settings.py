@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -397,3 +398,35 @@ def test_what_nobody_names_keeps_its_default(tmp_path):
     assert limit(settings, "operator_time", "Conv2D") is None
     assert limit(settings, "operator_calls", "MatMul") == Tolerance()
     assert limit(settings, "step_time") == Tolerance(relative=math.inf, warn_relative=1.0)
+
+
+@pytest.mark.parametrize(("period", "active", "profiled"), [(1, 5, 5), (4, 5, 4), (4, 11, 8), (5, 5, 5), (None, 5, 5)])
+def test_whole_periods_are_profiled(period, active, profiled):
+    found = with_marker(Settings(root=Path()), {"window": StepWindow(active=active), "period": period})
+    assert (found.period, found.window) == (period, StepWindow(active=profiled))
+
+
+@pytest.mark.parametrize(
+    ("period", "message"),
+    [
+        (0, "period must be"),
+        (-4, "period must be"),
+        ("4", "period must be"),
+        (4.5, "period must be"),
+        (True, "period must be"),
+        (
+            8,
+            "@pytest.mark.perfguard(...): period=8 is longer than the window of 5 steps; give it two periods: "
+            "window=perfguard.StepWindow(active=16).",
+        ),
+    ],
+)
+def test_a_period_that_is_none_is_one_sentence(period, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        with_marker(Settings(root=Path()), {"period": period})
+
+
+def test_only_a_marker_has_a_period(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.perfguard]\nperiod = 4\n")
+    with pytest.raises(UsageError, match="period"):
+        read_settings(tmp_path)

@@ -294,7 +294,8 @@ def mindspore_callback(
     """Return a callback for `Model.train` that records a window of it into the directory `output`.
 
     Steps and epochs count from 1, and the last one is included; in data-sink mode an epoch is the smallest window. The
-    `timed_steps` steps before the window (after a `window=`) are timed without the profiler. `options` are those of MindSpore's profiler; memory is recorded
+    `timed_steps` steps before the window (after a `window=`) are timed without the profiler. `options` are those of
+    MindSpore's profiler; memory is recorded
     unless `profile_memory=False`. `workload` is the recording's name: `train`, or `train-by-epoch`. `on_end` is called once
     with the recording. Without a window it is for the user's own loop, with `start()` and `stop()`.
 

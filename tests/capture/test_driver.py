@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.dialects.executions import calls_by
 from perfguard.errors import CaptureError, UsageError
-from perfguard.findings import Severity
+from perfguard.findings import Code, Severity
 from perfguard.recording import Ending, read_recording
 from perfguard.window import Phase, StepWindow
 from tests.installed import needed
@@ -287,3 +288,66 @@ def test_replay_takes_a_directory_and_nothing_else(tmp_path):
     with pytest.raises(UsageError, match="is not a directory"):
         replay(tmp_path / "missing")
     assert replay(tmp_path).fingerprint is None
+
+
+def extra_work(every):
+    """Return a step that does more at each `every`-th call."""
+    calls = 0
+
+    def step():
+        nonlocal calls
+        calls += 1
+        work()
+        if calls % every == 0:
+            torch.ones(4).exp()
+
+    return step
+
+
+def growing_work():
+    """Return a step that does more with each call."""
+    calls = 0
+
+    def step():
+        nonlocal calls
+        calls += 1
+        for _ in range(calls):
+            torch.ones(4).exp()
+
+    return step
+
+
+def first_step_differs():
+    """Return a step whose fourth call, the first that is profiled, does more."""
+    return extra_work(4)
+
+
+@pytest.mark.parametrize(
+    ("step", "active", "period", "severity", "says"),
+    [
+        (lambda: extra_work(4), 5, None, Severity.NOTE, "the steps repeat every 4"),
+        (lambda: extra_work(2), 5, None, Severity.NOTE, "the steps repeat every 2"),
+        (growing_work, 5, None, Severity.NOTE, "work grows with every step: "),
+        (first_step_differs, 3, None, Severity.WARNING, "step 1 of the window ran different operators"),
+        (lambda: extra_work(4), 4, 4, Severity.NOTE, "the steps repeat every 4 (period=4)"),
+        (lambda: extra_work(4), 8, 4, None, ""),
+        (lambda: extra_work(4), 8, 3, Severity.WARNING, "but period=3 says that they repeat"),
+        (lambda: work, 5, None, None, ""),
+    ],
+)
+def test_steps_that_differ_by_themselves_are_judged_as_a_whole_window(tmp_path, step, active, period, severity, says):
+    driven = driver(tmp_path, window=StepWindow(skip_first=2, warmup=1, active=active), timed_steps=0)
+    recording = replace(driven.run(step()), period=period)
+    findings = [one for one in inspect(recording).findings if one.code is Code.C102]
+    assert error_codes(recording) == set()
+    assert {one.severity for one in findings} == ({severity} if severity else set())
+    assert all(says in one.message for one in findings)
+
+
+@pytest.mark.parametrize("timed_steps", [0, 3])
+def test_the_profiled_steps_are_the_same_with_time_on_and_off(tmp_path, timed_steps):
+    calls = growing_work()
+    driven = driver(tmp_path, window=StepWindow(skip_first=2, warmup=1, active=2), timed_steps=timed_steps)
+    recording = driven.run(calls)
+    assert recording.fingerprint.first_profiled_step == 4
+    assert [step.index + 1 for step in recording.steps if step.phase is Phase.ACTIVE] == [4, 5]

@@ -274,6 +274,7 @@ def test_a_verdict_as_a_document():
             "world_size": 1,
             "threads": 1,
             "window": {"skip_first": 2, "wait": 0, "warmup": 1, "active": 5, "repeat": 1},
+            "first_profiled_step": None,
         },
         "environment": None,
         "recording": "/data/recording",

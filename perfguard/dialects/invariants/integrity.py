@@ -129,7 +129,7 @@ def every_step_has_the_same_operators(cycle: Cycle) -> Iterator[Finding]:
         yield _finding(
             cycle,
             Code.C102,
-            f"the steps differ, and one period of {period} steps does not show whether operators of a neighbouring step leaked in; "
+            f"the steps differ, and one period of {period} steps does not show whether a neighbouring step leaked in; "
             f"profile two: window=perfguard.StepWindow(active={2 * period})",
         )
         return
