@@ -45,7 +45,7 @@ profiler_overhead = "off"
 runs = 0
 """
 
-#: The head of a test file whose steps run under torch's real profiler: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps.
+#: The head of a test file whose steps run under torch's real profiler: 1 settle + 1 warmup + 2 active + 3 timed = 7 steps.
 TORCH_HEAD = """
 import os
 import perfguard as pg

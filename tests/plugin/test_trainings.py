@@ -15,7 +15,7 @@ needs("lightning", "lightning")
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
-#: 1 settle + 3 timed + 1 warmup + 2 active = 7 steps; the profiler is on from the fifth step on.
+#: 1 settle + 1 warmup + 2 active + 3 timed = 7 steps; the profiler is on from the second step to the fourth.
 HEAD = """
 import os
 
@@ -88,13 +88,13 @@ def test_epoch_ends_before(perfguard, train):
     train(perfguard.trainer_callback(), per_device_train_batch_size=16)
 
 def test_epoch_ends_inside(perfguard, train):
-    train(perfguard.trainer_callback(), per_device_train_batch_size=10, dataloader_drop_last=True)
+    train(perfguard.trainer_callback(), per_device_train_batch_size=20, dataloader_drop_last=True)
 
 def test_is_short(perfguard, train):
     train(perfguard.trainer_callback(), max_steps=6)
 
 def test_evaluates_inside(perfguard, train):
-    train(perfguard.trainer_callback(), eval_strategy="steps", eval_steps=5)
+    train(perfguard.trainer_callback(), eval_strategy="steps", eval_steps=3)
 
 def test_raises(perfguard, train):
     train(perfguard.trainer_callback(), model=Tiny(breaks_at=6))
@@ -171,13 +171,13 @@ def test_validates_before_and_after(perfguard):
     fit(perfguard.lightning_callback(), validates=True, limit_val_batches=1)
 
 def test_epoch_ends_inside(perfguard):
-    fit(perfguard.lightning_callback(), limit_train_batches=6)
+    fit(perfguard.lightning_callback(), limit_train_batches=3)
 
 def test_is_short(perfguard):
     fit(perfguard.lightning_callback(), max_steps=6)
 
 def test_validates_inside(perfguard):
-    fit(perfguard.lightning_callback(), validates=True, val_check_interval=6)
+    fit(perfguard.lightning_callback(), validates=True, val_check_interval=3)
 
 def test_raises(perfguard):
     fit(perfguard.lightning_callback(), model=Tiny(breaks_at=6))
@@ -246,12 +246,12 @@ MEASURED = {
 }
 #: Why a window is INVALID, as the failure of the test says it.
 REASONS = {
-    "test_hf.py::test_epoch_ends_inside": "an epoch ended inside the profiled window, after 6 steps",
+    "test_hf.py::test_epoch_ends_inside": "an epoch ended inside the profiled window, after 3 steps",
     "test_hf.py::test_is_short": "the training ended after 6 optimizer steps, the window needs 7",
-    "test_hf.py::test_evaluates_inside": "5 steps were run before an evaluation began inside the window",
+    "test_hf.py::test_evaluates_inside": "3 steps were run before an evaluation began inside the window",
     "test_hf.py::test_hides_what_it_raises": "the training was left before its window was over",
-    "test_li.py::test_epoch_ends_inside": "an epoch ended inside the profiled window, after 6 steps",
-    "test_li.py::test_validates_inside": "6 steps were run before an evaluation began inside the window",
+    "test_li.py::test_epoch_ends_inside": "an epoch ended inside the profiled window, after 3 steps",
+    "test_li.py::test_validates_inside": "3 steps were run before an evaluation began inside the window",
     "test_li.py::test_hides_what_it_raises": "step 6 of 7: ArithmeticError: no loss",
 }
 
