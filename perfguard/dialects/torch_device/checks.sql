@@ -331,3 +331,107 @@ where category in (number_of('cuda_runtime'), number_of('cuda_driver'))
 union all
 select cycle, row, word(name), word(category)
 from flows where category in (number_of('ac2g'), number_of('fwdbwd')) and name <> category
+
+-- check: one_launch_runs_one_kernel
+-- code: I114
+-- headline: a launch or its kernel is there twice
+-- needs: spans
+-- invariant: nothing_twice
+-- about: A launch has one kernel with its correlation, and a correlation is that of one call. Exact. Not asked of a graph, nor of a
+--   launch on several devices.
+-- source: CUPTI: a call has a correlation of its own, and the kernel that it launches has the same; nine real traces
+-- message: correlation {correlation} is that of {times} times {name}
+with launches as (
+  select cycle, correlation from device_calls
+  where kind = 'launch' and name not in (select number from words where regexp_matches(text, 'Graph|Multi'))),
+ran as (
+  select cycle, row, name, correlation from device_work semi join launches using (cycle, correlation)
+  union all
+  select cycle, row, name, correlation from device_calls where correlation > 0)
+select cycle, max(row) as row, word(any_value(name)) as name, correlation, count(*) as times
+from (select ran.*, work.row is not null as is_work from ran left join device_work as work using (cycle, row))
+group by cycle, is_work, correlation, if(is_work, null, name)
+having count(*) > 1
+
+-- check: work_of_a_stream_is_in_the_order_of_its_calls
+-- code: I106
+-- headline: work of a stream runs in another order than it was launched
+-- needs: spans
+-- invariant: order_of_time
+-- about: What a stream runs, it runs in the order of the calls: one begins behind another whose call had ended before its own call
+--   began. Not asked of graphs, whose branches run beside each other. A warning on ROCm: several streams may share a queue.
+-- source: CUDA programming guide, streams; not one of 47 000 neighbours in nine real traces is in another order
+-- tolerance: 10 us, as for what overlaps
+-- message: {name} begins {early_us:.3f} us before {behind}, whose call was {calls_us:.3f} us earlier
+with placed as (
+  select work.cycle, work.row, work.name, work.thread, work.start_ns, calls.start_ns as called_ns,
+    calls.start_ns + calls.duration_ns as returned_ns
+  from device_work as work
+  join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+  where calls.name not in (select number from words where contains(text, 'Graph'))),
+behind as (
+  select *, min(returned_ns) over later as first_returned_ns, arg_min(name, returned_ns) over later as name_behind,
+    arg_min(start_ns, returned_ns) over later as start_behind
+  from placed
+  window later as (partition by cycle, thread order by start_ns, row rows between 1 following and unbounded following))
+select behind.cycle, row, word(name) as name, word(name_behind) as behind, (start_behind - start_ns) / 1000 as early_us,
+  (called_ns - first_returned_ns) / 1000 as calls_us, if(is_cuda, 'error', 'warning') as severity
+from behind join device_facts on device_facts.cycle = behind.cycle
+where first_returned_ns < called_ns and start_behind > start_ns + 10000
+
+-- check: work_has_the_operator_of_its_call
+-- code: I101
+-- headline: a call and its work are of different operators
+-- needs: spans
+-- invariant: counted_twice_agrees
+-- about: Work on a device has the External id of the call that launched it: that of the operator that made the call. Exact.
+-- source: kineto, linkedActivity: both look up the operator by their correlation; 40 000 pairs in eight real traces
+-- message: {name} has External id {external_id}, its call {called}
+select work.cycle, work.row, word(work.name) as name, work.external_id, calls.external_id as called
+from device_work as work join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+where work.external_id <> calls.external_id
+
+-- check: calls_are_made_by_their_operator
+-- code: I112
+-- headline: a call is outside of its operator
+-- needs: spans
+-- invariant: inside_its_whole
+-- about: A call is made on the thread of its operator (External id), while that runs. Silent where more than one in ten is not: older
+--   torch numbers operators for the trace otherwise than for the calls. Older Kineto gives a call without an operator its own
+--   correlation as External id.
+-- source: torch/csrc/profiler/collection.cpp (begin_op): Kineto has the number of the innermost operator until that ends
+-- tolerance: 100 us: CUPTI and torch read the clock in different ways
+-- message: {name} is made at {start_us:.3f} us, {why} {operator} (External id {external_id})
+with linked as (
+  select calls.cycle, calls.row, calls.name, calls.start_ns, external_id, made.name as operator,
+    case
+      when made.row is null then if(external_id = calls.correlation, null, 'by an operator that is not in the trace:')
+      when made.thread <> calls.thread then 'on another thread than'
+      when calls.start_ns < made.start_ns - 100000 then 'before'
+      when calls.start_ns + calls.duration_ns > made.start_ns + made.duration_ns + 100000 then 'and ends after'
+    end as why
+  from device_calls as calls
+  left join (from spans where category in (number_of('cpu_op'), number_of('user_annotation'))) as made using (cycle, external_id)
+  where external_id > 0)
+select cycle, row, word(name) as name, start_ns / 1000 as start_us, why, coalesce(word(operator), 'none') as operator, external_id
+from linked
+where why is not null
+  and cycle in (select cycle from linked group by cycle having count(why) <= 0.1 * count(*))
+
+-- check: calls_have_their_flow
+-- code: I110
+-- needs: flows, spans
+-- invariant: flows_have_two_ends
+-- about: A flow between host and device begins or ends at each call. Exact; silent where more than one in ten has none, as in torch 1.8
+--   to 1.11.
+-- source: kineto output_json.cpp, handleActivity: every activity with a correlation is followed by its end of the flow
+-- message: no flow begins or ends at {name} (correlation {correlation})
+with lost as (
+  select cycle, row, name, correlation from device_calls as calls
+  anti join device_flows as ends on ends.cycle = calls.cycle and ends.id = calls.correlation and ends.thread = calls.thread
+  where correlation > 0)
+select cycle, row, word(name) as name, correlation
+from lost
+where cycle in (
+  select cycle from (select cycle, count(*) as made from device_calls group by cycle)
+  join (select cycle, count(*) as losses from lost group by cycle) using (cycle) where losses <= 0.1 * made)

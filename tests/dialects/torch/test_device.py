@@ -125,6 +125,14 @@ def of_a_graph(events: list[Event]) -> list[Event]:
     ]
 
 
+#: A call that began first comes second onto the stream.
+RACING = [
+    call("cudaLaunchKernel", 1010, 1, dur=30.0),
+    call("cudaLaunchKernel", 1015, 2, dur=5.0, tid=8),
+    work("b", 1022, 2, dur=4.0),
+    work("a", 1045, 1, dur=4.0),
+    call("cudaDeviceSynchronize", 1090, 3),
+]
 DEPENDENT = [
     call("cudaLaunchKernelExC", 1010, 1),
     work("a", 1020, 1, dur=40.0),
@@ -132,6 +140,17 @@ DEPENDENT = [
     work("b", 1040, 2, dur=40.0),
     call("cudaDeviceSynchronize", 1090, 3),
 ]
+
+
+#: The thread of another pool than the operators'.
+OTHER_THREAD = {"tid": 9}
+OUTSIDE = ("calls_are_made_by_their_operator", "I112", "error")
+
+
+def linked(count: int = 20) -> list[Event]:
+    """Return calls that one operator, of External id 1, makes: questions to the runtime, which run nothing."""
+    made = [call("cudaEventQuery", 1001.1 + 0.1 * number, number, dur=0.05) for number in range(1, count + 1)]
+    return [{**one, "args": {**one["args"], "External id": 1}} for one in made]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +167,9 @@ DEPENDENT = [
         "launched before the window": both([work("gemm", 1002.0, 3), *whole()]),
         "a kernel whose call is not traced": both([*whole(), work("of a library", 1800.0, 55)]),
         "launched behind the last wait": both([*whole(), call("cudaLaunchKernel", 2000, 999)]),
+        "calls of an operator": both(linked()),
+        "older torch: calls have numbers that are no operator's": both(whole()),
+        "two threads launch on one stream at a time": both(RACING),
         "a fill of no bytes": both([call("cudaMemsetAsync", 1005, 4), *whole()]),
         "an annotation": [*both(whole()), *annotation()],
         "no device at all": [],
@@ -198,6 +220,24 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         (both([MARK, *without(whole(), WAIT)]), "a_window_ends_with_a_wait", "C116", "error"),
         ([*both(whole()), *both([call("cudaLaunchKernel", 4e12, 999)])], "events_lie_in_the_window", "I113", "error"),
         ([*both(whole()), whole()[LAUNCH]], "nothing_of_a_device_is_there_twice", "I114", "error"),
+        (both([*whole(), {**whole()[KERNEL], "ts": 1900.0}]), "one_launch_runs_one_kernel", "I114", "error"),
+        (both(changed(whole(), KERNEL, ts=1300.0)), "work_of_a_stream_is_in_the_order_of_its_calls", "I106", "error"),
+        (
+            both(changed(whole("hipLaunchKernel", "hipDeviceSynchronize"), KERNEL, ts=1300.0)),
+            "work_of_a_stream_is_in_the_order_of_its_calls",
+            "I106",
+            "warning",
+        ),
+        (
+            both(changed(whole(), KERNEL, args={**whole()[KERNEL]["args"], "External id": 7})),
+            "work_has_the_operator_of_its_call",
+            "I101",
+            "error",
+        ),
+        (changed(both(linked()), 2, args={"External id": 99, "correlation": 3}), *OUTSIDE),
+        (changed(both(linked()), 2, ts=1400.0), *OUTSIDE),
+        (changed(both(linked()), 2, **OTHER_THREAD), *OUTSIDE),
+        ([*whole(), *flows(without(whole(), LAUNCH))], "calls_have_their_flow", "I110", "error"),
     ],
     ids=[
         "a kernel",
@@ -227,6 +267,14 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         "the end of the window",
         "another unit",
         "a launch twice",
+        "a kernel once more, later",
+        "a kernel behind the next ones",
+        "the same on a queue of ROCm",
+        "the operator of another call",
+        "an operator that is gone",
+        "a call outside of its operator",
+        "a call on another thread than its operator",
+        "the flow of a call",
     ],
 )
 def test_what_was_lost_or_cannot_be_is_found(tmp_path, events, check, code, severity):
