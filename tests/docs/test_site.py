@@ -96,7 +96,7 @@ def test_the_settings_shown_are_complete():
 
     shown = blocks_of(DOCS / "how-to" / "tune.md")[0].text
     # These are a marker's.
-    keys = {one.name for one in dataclasses.fields(Settings)} - {"root", "marker_tolerance", "isolated"}
+    keys = {one.name for one in dataclasses.fields(Settings)} - {"root", "marker_tolerance", "isolated", "period"}
     assert [key for key in keys if key not in shown] == []
 
 

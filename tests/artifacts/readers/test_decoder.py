@@ -23,6 +23,7 @@ from perfguard.artifacts.table import Unreadable
 from perfguard.dialects.queries import DIALECTS
 from perfguard.documents import schema
 from perfguard.testing import generate
+from perfguard.validator import in_json
 
 TRACES = sorted(
     {
@@ -62,9 +63,9 @@ def by_jsonschema(events: list[Any], name: str) -> tuple[int, list[tuple[int, st
     validator = Draft202012Validator({**row_schema(rules), "$defs": rules.get("$defs", {})})
     refused = [(row, event) for row, event in enumerate(events) if not validator.is_valid(event)]
     words = [
-        (row, error.json_path, error.message)
+        (row, error.json_path, in_json(error))
         for row, event in refused[:SHOWN_VIOLATIONS]
-        for error in sorted(validator.iter_errors(event), key=lambda error: (error.json_path, error.message))
+        for error in sorted(validator.iter_errors(event), key=lambda error: (error.json_path, in_json(error)))
     ]
     return len(refused), words
 
