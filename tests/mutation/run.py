@@ -32,7 +32,7 @@ from tests.mutation.subjects import Inventory, Placed, Subject, family_of, inven
 from tests.mutation.values import values_of
 
 #: How many mutants a run makes unless it is told otherwise.
-LIMIT = 2000
+LIMIT = 1100
 #: The shares of each family that a recorded run found.
 FIGURES = Path(__file__).with_name("figures.toml")
 #: A sample of some hundred differs from the next: so far below its recorded share a family may fall.
@@ -642,7 +642,7 @@ _TABLE = re.compile(r"(?<=<!-- shares -->\n).*?(?=<!-- /shares -->)", re.DOTALL)
 def record(report: Report, plan: Plan) -> None:
     """Store the shares of a run by family, and put them into the page of the docs."""
     families = report.by(lambda one: one.family)
-    lines = [f"seed = {plan.seed}", f"directories = {len(report.clean)}", ""]
+    lines = [f"seed = {plan.seed}", f"limit = {plan.limit}", f"directories = {len(report.clean)}", ""]
     for family, (count, red, seen) in families.items():
         lines += [f'[families."{family}"]', f"mutants = {count}", f"errors = {red}", f"with_warnings = {seen}", ""]
     FIGURES.write_text("\n".join(lines))
@@ -652,7 +652,8 @@ def record(report: Report, plan: Plan) -> None:
         table.append(f"| {family} | {count} | {red / count:.1%} | {seen / count:.1%} |")
     free = sum(one.mutant.freedom is not None and one.changed for one in report.outcomes)
     same = sum(not one.changed for one in report.outcomes)
-    table.append(f"\nSeed {plan.seed}; {len(report.clean)} undamaged directories, {len(report.faults)} errors on them.")
+    drawn = f"Seed {plan.seed}, {len(report.outcomes)} drawn"
+    table.append(f"\n{drawn}; {len(report.clean)} undamaged directories, {len(report.faults)} errors on them.")
     table.append(f"{free} more mutants are what a writer is free to do; {same} changed no value and are none.")
     page = PAGE.read_text()
     assert _TABLE.search(page)

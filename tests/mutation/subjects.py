@@ -98,10 +98,13 @@ def family_of(name: str, path: str, layout: str) -> str:
         return FAMILIES[layout]
     if path.endswith(".db"):
         return "databases"
-    if layout == "pt-torch" and (name.startswith(_GPU) or "device" in name):
+    if layout == "pt-torch" and name.startswith(_GPU):
         return "torch GPU"
-    if layout.startswith(("ms-2", "ms-dyn")) and "cpu" in name:
-        return "MindSpore CPU"
+    conditions = name.replace("+", ",").split(",")
+    if layout.startswith("ms-2") and "gpu" in conditions:
+        return "MindSpore GPU"
+    if "-cpu-" in name or "cpu_device" in conditions or (layout == "ms-dyn" and "no-cpu_device" not in conditions):
+        return "torch CPU" if layout == "pt-torch" else FAMILIES.get(layout, "MindSpore CPU")
     return FAMILIES.get(layout, "Ascend text")
 
 

@@ -160,6 +160,25 @@ class TestFreedoms:
         assert freedom_of("drop a file", "pt-npu", "kernel_details", "always") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "layout", "family"),
+    [
+        ("ms-2.0,no-aicpu,ranks=3", "profiler/hccl_raw_2.csv", "ms-2.0", "Ascend text"),
+        ("ms-2.0,cpu_device,ranks=1", "profiler/timeline_0.json", "ms-2.0", "MindSpore CPU"),
+        ("ms-2.0,gpu,ranks=1", "profiler/gpu_framework_0.txt", "ms-2.0", "MindSpore GPU"),
+        ("ms-dyn,plain,ranks=1", "trace_view.json", "ms-dyn", "MindSpore CPU"),
+        ("mindspore-2.10-cpu-env", "trace_view.json", "ms-2.5+cpu", "MindSpore CPU"),
+        ("mindspore-2.0-minddata", "pipeline_profiling_0.json", "minddata", "minddata"),
+        ("torch-2.13-cpu-memory", "a.pt.trace.json", "pt-torch", "torch CPU"),
+        ("hta-amd_mi250", "rank0.pt.trace.json.gz", "pt-torch", "torch GPU"),
+        ("pt-npu,db,ranks=1", "analysis.db", "pt-npu", "databases"),
+        ("cluster,db,ranks=1", "cluster_analysis.db", "cluster", "cluster output"),
+    ],
+)
+def test_a_file_has_one_family(name: str, path: str, layout: str, family: str) -> None:
+    assert directories.family_of(name, path, layout) == family
+
+
 class TestValues:
     @pytest.mark.parametrize(
         ("form", "one", "two", "are_equal"),
