@@ -426,7 +426,8 @@ def test_a_table_in_an_unknown_version_is_judged_by_the_version_it_fits_best(tmp
     with batch() as tables:
         here = {"layout": cycle.layout.id, "place": "x", "stream": lambda count: None}
         artifact, found = _read(_File(found=file, tables=tables, cycle=0, number=0, **here))
-    assert artifact is None
+    # A column that no version has is a note: a newer writer may have added it.
+    assert artifact is not None
     assert any("HF64 Eligible" in one.message for one in found)
     assert {one.code for one in found} == {Code.S102}
-    assert all(one.severity is Severity.ERROR for one in found)
+    assert all(one.severity is Severity.NOTE for one in found)

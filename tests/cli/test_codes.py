@@ -49,7 +49,7 @@ def test_there_is_advice_for_codes_only():
         (("C101", "A101"), ["A101", "C101"]),
         (("C101", "C101"), ["C101"]),
         (("S",), ["S101", "S102", "S103"]),
-        (("C11",), ["C110", "C111", "C112", "C113", "C114", "C115"]),
+        (("C11",), ["C110", "C111", "C112", "C113", "C114", "C115", "C116"]),
     ],
 )
 def test_codes_are_chosen_by_their_beginnings(names, codes):

@@ -540,7 +540,7 @@ def versions(monkeypatch, knowing):
         ("a,c\n1,2.5\n", "v2", []),
         ("a,b\n1,x\n", None, ["S103"]),
         ("a,c\n1,x\n", None, ["S103"]),
-        ("a,c,d\n1,2,3\n", None, ["S102"]),
+        ("a,c,d\n1,2,3\n", "v2", ["S102"]),
         ("", None, ["S101"]),
     ],
 )

@@ -337,7 +337,6 @@ BATCHES = [
     (lambda lines: [*lines[:4], "2 1 2 1 1021", *lines[5:]], "S103"),
     (lambda lines: [*lines[:4], "0 3 2 1 1021", *lines[5:]], "S103"),
     (lambda lines: [*lines[:4], "0 1 2 NaN 1021", *lines[5:]], "S103"),
-    (lambda lines: [f"{line} 1" for line in lines], "S102"),
 ]
 
 
