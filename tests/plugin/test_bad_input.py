@@ -403,6 +403,8 @@ def test_a_full_disk_fails_the_test_and_keeps_the_old_baseline(recorded):
     recorded.replays(test_one="torch-repeat2", test_two="torch-repeat2")
     run = recorded.run(
         "--perfguard-update",
+        "--perfguard-reason",
+        "another window",
         preexec=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
         env={"PYTHONDONTWRITEBYTECODE": "1"},
     )

@@ -44,7 +44,7 @@ def test_a_script_is_gated_like_any_workload(project):
     assert worse.counts == {"failed": 1}
     outcome, codes = project.findings()["test_train.py::test_training"]
     assert outcome == "FAILED"
-    assert codes == ["R102", "R102"]
+    assert codes == ["R102", "R104"]
 
 
 def test_without_the_option_it_only_runs(project):

@@ -242,7 +242,7 @@ CASES = (
         says="not consecutive",
     ),
     Case(name="no step", damage=lambda t: without(t, *steps(t)), says="it marks no step", layouts=NPU),
-    Case(name="an event of another day", damage=lambda t: later(kernel(t), "86400e6"), says="its time is"),
+    Case(name="an event of another week", damage=lambda t: later(kernel(t), "604800e6"), says="its time is"),
     Case(
         name="a scope later",
         damage=lambda t: later(of(t, "Scope Layer")[0], "1"),
