@@ -194,7 +194,7 @@ def test_the_gpu_trace_says_that_it_is_made(tmp_path: Path) -> None:
     found = sources.gpu_trace(tmp_path)
     assert found.origin.startswith("made")
     events = events_of(found.path)
-    launched = {event["args"]["correlation"] for event in events if event.get("cat") == "cuda_runtime"}
+    launched = {event["args"]["correlation"] for event in events if event["name"] == "cudaLaunchKernel"}
     assert {event["args"]["correlation"] for event in events if event.get("cat") == "kernel"} == launched
 
 

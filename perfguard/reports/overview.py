@@ -125,11 +125,11 @@ def headline(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.INVALID and worst.code.family == OWN_FAMILY:
         return printable(f"A check of this project failed, so nothing was compared: {worst.message}.")
     if verdict.outcome is Outcome.INVALID:
-        return f"The recording is incomplete or wrong, so nothing was compared: {worst.headline}."
+        return f"The recording is incomplete or wrong, so nothing was compared: {printable(worst.headline)}."
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        return f"Nothing was judged: {worst.headline}."
+        return f"Nothing was judged: {printable(worst.headline)}."
     if verdict.refresh is Refresh.REFUSED:
-        return f"The baseline was not refreshed: {worst.headline}."
+        return f"The baseline was not refreshed: {printable(worst.headline)}."
     found = _worst_numbers(verdict)
     text = _with_cause(verdict, found) or printable(f"{worst.headline}: {worst.message}")
     both = trade_off(verdict)

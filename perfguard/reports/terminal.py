@@ -210,7 +210,7 @@ def _lines_in_file(findings: Iterable[Finding], most: int | None) -> list[str]:
         alike.setdefault((finding.code.name, finding.headline, finding.severity), []).append(finding)
     lines = []
     for (code, headline, severity), group in alike.items():
-        head = f"{code} {'' if severity is Severity.ERROR else f'({severity.value}) '}{headline}:"
+        head = f"{code} {'' if severity is Severity.ERROR else f'({severity.value}) '}{printable(headline)}:"
         shown = [_message_in_file(finding) for finding in group if not finding.more][:most]
         rest = sum(finding.more or 1 for finding in group) - len(shown)
         if len(shown) == 1 and not rest:

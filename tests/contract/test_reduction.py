@@ -181,9 +181,9 @@ def test_an_extract_is_small(ranks):
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_ranks(tmp_path):
-    """Peak memory of a check of 64 ranks, and of 512, in processes of their own."""
+    """Peak memory of a check of 256 ranks, and of 512, in processes of their own; the first fill what the database keeps."""
     peaks = {}
-    for count in (64, 512):
+    for count in (256, 512):
         directory = generate("pt-torch", seed=1, ranks=count, steps=1, operators=2).write(tmp_path / str(count))
         code = (
             "import sys\n"
@@ -198,7 +198,7 @@ def test_memory_does_not_grow_with_the_ranks(tmp_path):
         told = subprocess.run([sys.executable, "-c", code, directory], capture_output=True, text=True, check=True)
         cycles, peaks[count] = map(int, told.stdout.split())
         assert cycles == count
-    assert peaks[512] - peaks[64] < 30_000  # kB; with every table kept it is far more than 100 MB
+    assert peaks[512] - peaks[256] < 30_000  # kB; with every table kept it is far more than 50 MB
 
 
 # -- what is lost ----------------------------------------------------------------------------------------------------------

@@ -95,11 +95,17 @@ def levels_by_step(
     """Cut the levels of a device, in bytes, into steps, in the order of their first events.
 
     There is one event for each time (ns): the level after it and before it. Without steps all are of one.
+    Growth is counted up to the begin of the next step, that of the last step up to its end.
     """
+    growths: dict[int, int] = {}
     if edges_ns:
         starts, ends = (np.array([*map(in_int64, column)], np.int64) for column in zip(*edges_ns, strict=True))
         steps = np.searchsorted(starts, times, "right") - 1
         inside = np.flatnonzero((steps >= 0) & (times <= ends[np.maximum(steps, 0)]))
+        for step in range(len(edges_ns)):
+            left = np.flatnonzero((steps == step) & ((step + 1 < len(edges_ns)) | (times <= ends[step])))
+            if len(left):
+                growths[step] = int(levels[left[-1]] - before[left[0]])
         places = inside[np.argsort(steps[inside], kind="stable")]
     else:
         steps, places = np.zeros(len(times), np.int64), np.arange(len(times))
@@ -118,7 +124,7 @@ def levels_by_step(
             rise_bytes=int(max(levels[own].max(), before[own].max())) - lowest,
             allocations=int(np.count_nonzero(growth)),
             allocated_bytes=int(growth.sum()),
-            growth_bytes=int(levels[end - 1] - before[first]),
+            growth_bytes=growths.get(step, int(levels[end - 1] - before[first])),
             curve_bytes=tuple(height - lowest for height in drawn),
         )
     return [found[place] for place in sorted(found)]

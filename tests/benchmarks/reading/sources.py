@@ -208,6 +208,12 @@ def _gpu_text(longer: float) -> str:
             inside.append(_flow("f", device, stream, number, kernel_end))
             kernel_end += lasted
             now += cpu + round(random.uniform(2, 6), 3)
+        # torch.profiler waits for the device before it stops, which is traced.
+        waited, correlation = max(1.0, kernel_end - now + 1), 1_000_000 + step
+        wait = {"External id": 0, "cbid": 165, "correlation": correlation}
+        inside.append(_complete(host, host, "cuda_runtime", "cudaDeviceSynchronize", now, waited, wait))
+        inside.append(_flow("f", host, host, correlation, now))
+        now += waited + 1
         number += 1
         arguments = {"External id": number, "Record function id": 0, "Ev Idx": 0}
         events.append(
