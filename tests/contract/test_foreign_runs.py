@@ -117,6 +117,21 @@ def test_a_step_that_nothing_ran_in_is_no_error_where_nobody_asked(trace):
     assert {"C101", "C102"} & codes(contract, Severity.WARNING)
 
 
+def test_operators_outside_of_the_only_step_are_operators(trace):
+    """A mark is made right before the loop ends: what ran was before it."""
+
+    def edit(document):
+        *others, last = marks(document)
+        document["traceEvents"] = [event for event in document["traceEvents"] if event not in others]
+        last["ts"], last["dur"] = max(one["ts"] + one["dur"] for one in operators(document)) + 1, 1.0
+        renumber(document)
+        numbered = [one for one in document["traceEvents"] if "Ev Idx" in one.get("args", {})]
+        for number, event in enumerate(sorted(numbered, key=lambda one: one["args"]["Ev Idx"])):
+            event["args"]["Ev Idx"] = number
+
+    assert codes(edited(trace, edit)) == set()
+
+
 def test_steps_of_a_foreign_run_may_differ(trace):
     def edit(document):
         operators(document)[5]["name"] = "aten::other"

@@ -592,8 +592,7 @@ select cycle, file, path || '.rank_id' as path, inside, rank from ranks_inside('
 select cycle from cycles where layout = 'pt-npu' and cycle not in (select cycle from {table})
 
 -- check: what_was_launched_ran
--- code: I101
--- invariant: launched_work_ran
+-- code: C116
 -- layouts: pt-npu
 -- where: level1
 -- needs: api_statistic, kernel_details

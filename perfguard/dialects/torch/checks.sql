@@ -147,10 +147,7 @@ from (from unmet anti join near using (cycle, row)) as lost join threads on thre
 --   another thread was at when the profiler stopped may end behind it (torch 2.8, jit.fork).
 -- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
 -- message: {name}: {start_us:.3f} to {end_us:.3f} us, the window is {begin_us:.3f} to {stop_us:.3f} us
-with windows as (
-  select cycle, any_value(start_ns) as begin_ns, any_value(start_ns + duration_ns) as stop_ns
-  from spans where category = number_of('Trace')
-  group by cycle having count(*) = 1),
+with windows as (from recorded_windows where spans = 1),
 marking as (
   select distinct cycle, threads.thread from step_marks join threads on threads.number = step_marks.thread),
 stopping as (

@@ -13,6 +13,12 @@ where category = number_of('user_annotation')
 create view forward_to_backward as
 select * from flows where category = number_of('fwdbwd');
 
+-- The window that the profiler itself draws ("PyTorch Profiler"); `spans`: how many it draws.
+create view recorded_windows as
+select cycle, min(start_ns) as begin_ns, max(start_ns + duration_ns) as stop_ns, count(*) as spans
+from spans where category = number_of('Trace')
+group by cycle;
+
 create view numbered_events as
 select cycle, row, name, event_index from spans where event_index is not null
 union all

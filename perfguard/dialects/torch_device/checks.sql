@@ -169,10 +169,7 @@ where busy_ns > placed.start_ns + 10000 and not coalesce(may_overlap, false)
 -- source: kineto CuptiActivityProfiler.cpp, outOfRange
 -- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
 -- message: {name}: {start_us:.3f} to {end_us:.3f} us, the window is {begin_us:.3f} to {stop_us:.3f} us
-with windows as (
-  select cycle, any_value(start_ns) as begin_ns, any_value(start_ns + duration_ns) as stop_ns
-  from spans where category = number_of('Trace')
-  group by cycle having count(*) = 1),
+with windows as (from recorded_windows where spans = 1),
 shown as (
   select cycle, row, name, start_ns, duration_ns from device_work
   union all
@@ -221,13 +218,14 @@ where row > earlier
 -- needs: spans
 -- invariant: values_are_possible
 -- about: What runs on a device, and a call of its runtime, takes time. Where times have nanoseconds: in whole microseconds 0 is real.
+--   Calls of a host on Linux, which names its processes: on Windows a clock counts steps of 100 ns.
 -- source: CUPTI and roctracer give nanoseconds, which torch 2.4 and later write with a base; real traces of three devices
 -- message: {name} takes no time
 select cycle, row, word(name) as name
 from (
   select cycle, row, name, duration_ns from device_work
   union all
-  select cycle, row, name, duration_ns from device_calls)
+  select cycle, row, name, duration_ns from device_calls where cycle in (select cycle from processes where is_name))
 join traces using (cycle)
 where duration_ns = 0 and base_ns is not null
 

@@ -37,13 +37,10 @@ middle as (
   from timed join sizes using (cycle)
   where row % every = 0
   group by cycle),
-windows as (
-  select cycle, min(start_ns) as begin_ns, max(start_ns + duration_ns) as stop_ns
-  from spans where category = number_of('Trace') group by cycle),
 around as (
   select cycle, least(found[1], begin_ns)::hugeint as low_ns, greatest(found[2], stop_ns)::hugeint as high_ns,
     if(begin_ns is null, 86400, 60) * 1000000000::hugeint + 10 * (found[2]::hugeint - found[1]::hugeint) as reach_ns
-  from middle left join windows using (cycle))
+  from middle left join recorded_windows using (cycle))
 select cycle, row, time_ns / 1000 as time_us, low_ns / 1000 as low_us, high_ns / 1000 as high_us
 from timed join around using (cycle)
 where time_ns < low_ns - if(of_graph, 90 * 86400 * 1000000000::hugeint, reach_ns) or time_ns > high_ns + reach_ns
