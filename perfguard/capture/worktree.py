@@ -104,11 +104,19 @@ def find_repository(directory: Path) -> Repository:
 
 
 def find_commit(repository: Repository, ref: str) -> str:
-    """Return the commit of a branch, a tag or a hash. Raises `UsageError` for an unknown one."""
+    """Return the commit of a branch, a tag or a hash.
+
+    Raises `UsageError` for an unknown one, `CaptureError` for one whose commit the repository has lost.
+    """
     found = _git(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"], repository.top)
     if found.returncode == 0:
         return found.stdout.strip()
     names = _git(["for-each-ref", "--format=%(refname:short)"], repository.top).stdout.splitlines()
+    if ref in names:
+        raise CaptureError(
+            f"git has the name {ref} in {repository.top}, and cannot read the commit it stands for. See what is damaged "
+            f"with: git fsck, and fetch it again with: git fetch origin {ref}"
+        )
     fetch = f"fetch it with: git fetch origin {ref}" if names else "the repository has no commit yet"
     raise UsageError(f"There is no commit {ref!r} in {repository.top}; {nearest(ref, names, otherwise=fetch)}")
 

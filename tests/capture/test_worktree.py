@@ -174,10 +174,18 @@ def test_a_repository_without_a_commit_is_refused(tmp_path):
 def test_what_git_says_is_passed_on(checkout, temporary):
     with guarded_place() as place:
         blob = git(checkout, "rev-parse", "v1.0:model.py")
-        shutil.rmtree(checkout / ".git" / "objects" / blob[:2])
+        # The one file: the folder around it holds every object whose name begins so, the commit's own at times.
+        (checkout / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
         with pytest.raises(CaptureError, match=r"git could not check v1\.0 out"):
             add_worktree(find_repository(checkout), "v1.0", place)
     assert len(git(checkout, "worktree", "list").splitlines()) == 1
+
+
+def test_a_name_whose_commit_is_lost_is_not_called_unknown(checkout):
+    commit = git(checkout, "rev-parse", "v1.0")
+    (checkout / ".git" / "objects" / commit[:2] / commit[2:]).unlink()
+    with pytest.raises(CaptureError, match=r"cannot read the commit it stands for.*git fsck"):
+        find_commit(find_repository(checkout), "v1.0")
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
