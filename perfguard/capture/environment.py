@@ -57,15 +57,42 @@ def package_version(name: str) -> str | None:
         return None
 
 
+#: The lines of /proc/cpuinfo that tell processors apart whose name has no model number, and their names in ours:
+#: of x86 (arch/x86/kernel/cpu/proc.c in Linux), and of Arm, which has no name at all (arch/arm64/kernel/cpuinfo.c).
+_MODEL_FIELDS = {
+    "cpu family": "family",
+    "model": "model",
+    "stepping": "stepping",
+    "CPU implementer": "implementer",
+    "CPU part": "part",
+    "CPU variant": "variant",
+    "CPU revision": "revision",
+}
+_CLOCK = re.compile(r"\s*@\s*[\d.]+\s*[GM]Hz")
+#: A word with a model number: `8259CL`, `E5-2680`, `7B13`; not `2.5+` or `v4`.
+_MODEL_NUMBER = re.compile(r"(?<!\S)(?=(?:[^\s\d]*\d){3})[\w-]+(?!\S)")
+
+
 @cache
 def cpu_model() -> str:
-    """Return the CPU's name in /proc/cpuinfo, else the one of `platform`."""
+    """Return the name of the CPU's model: that of /proc/cpuinfo, else the one of `platform`.
+
+    A name without a model number (`AMD EPYC`, as virtual machines have it) gets family, model and stepping.
+    """
     path = Path("/proc/cpuinfo")
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    return cpu_model_in(text, otherwise=platform.processor() or platform.machine())
+
+
+def cpu_model_in(cpuinfo: str, *, otherwise: str) -> str:
+    """Return the name of the first CPU in the text of /proc/cpuinfo; `otherwise` is the name if the text has none."""
+    first = cpuinfo.strip().partition("\n\n")[0]
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    name = fields.get("model name") or otherwise
+    if "model name" in fields and _MODEL_NUMBER.search(_CLOCK.sub("", name)):
+        return name
+    numbers = [f"{short} {fields[field]}" for field, short in _MODEL_FIELDS.items() if fields.get(field)]
+    return f"{name} ({', '.join(numbers)})" if numbers else name
 
 
 def release(version: str) -> tuple[int, int]:

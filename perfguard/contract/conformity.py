@@ -25,7 +25,7 @@ def content_findings(content: Content, rules: Mapping[str, Any], place: str) -> 
         row = row_schema(rules)
         broken_header = list(header_findings(content.table, row, place))
         yield from broken_header
-        if not any("is missing" in finding.message for finding in broken_header):
+        if not lost_from_header(content.table, row):
             yield from row_findings(content.table, row, rules, place)
     for name in rules.get("required", ()) if content.tables else ():
         if name not in content.tables:
@@ -71,6 +71,14 @@ def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
     return [" or ".join(names) for names in sorted(lost, key=lambda names: order.get(names[0], len(order)))]
 
 
+def lost_from_header(table: Table, row: Mapping[str, Any]) -> list[str]:
+    """Return the `required` columns that a header lacks, without which no row can be checked; empty for other tables."""
+    if table.cells is not Cells.TEXT:
+        return []
+    there = frozenset(table.columns)
+    return [name for name in row.get("required", ()) if name not in there]
+
+
 def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
     """Yield the violations of a header, once instead of for every row.
 
@@ -79,9 +87,8 @@ def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterato
     if table.cells is not Cells.TEXT:
         return
     columns = table.frame.columns
-    for name in row.get("required", ()):
-        if name not in columns:
-            yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
+    for name in lost_from_header(table, row):
+        yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
     if row.get("additionalProperties") is False:
         unknown = unnamed_columns(columns, row)
         shown = [

@@ -18,7 +18,14 @@ from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile,
 from perfguard.artifacts.table import Cells, Table, Unreadable
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
-from perfguard.contract.conformity import content_findings, document_findings, header_findings, rules_under, violations
+from perfguard.contract.conformity import (
+    content_findings,
+    document_findings,
+    header_findings,
+    lost_from_header,
+    rules_under,
+    violations,
+)
 from perfguard.contract.progress import Meter
 from perfguard.dialects.cycle import Artifact
 from perfguard.dialects.queries import DIALECTS
@@ -168,7 +175,7 @@ def _table_attempts(file: _File) -> Iterator[_Attempt]:
     for version, broken in headers.items():
         if len(broken) > least:
             continue
-        if any("is missing" in finding.message for finding in broken):
+        if version and lost_from_header(empty, row_schema(schema(version))):
             yield version, None, broken
             continue
         rows = rows_of(file.tables, file.cycle, file.number, file.found.slot.name, version)

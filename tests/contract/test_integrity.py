@@ -433,6 +433,13 @@ CASES = [
     case("a column of another unit", GRAPH, replace(MEMORY, "Timestamp(ns)", "Timestamp(us)"), "S102", "S102"),
     case("columns reordered", GRAPH, in_cells(MEMORY, lambda row: [row[0], row[2], row[1], row[3]]), "S102"),
     case("a column more", GRAPH, in_cells(DETAIL, lambda row: [*row, "x"]), notes="S102"),
+    # No column is missing: what is decided by the text of a message would refuse the file.
+    case(
+        "a column more, whose name reads like a message",
+        GRAPH,
+        in_cells(DETAIL, lambda row: [*row, "column 'x' is missing"]),
+        notes="S102",
+    ),
     case("a header lost", GRAPH, drop_line(DETAIL, 0), "S102", "S102"),
     # S103: values
     case("a text for a number", GRAPH, replace(DETAIL, "op1,3,", "op1,three,"), "S103"),
