@@ -20,14 +20,12 @@ from perfguard.contract.reduction import Visit
 from perfguard.errors import DamagedError, PerfguardError, StoreError, UsageError
 from perfguard.findings import Code, Finding, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import State
 from perfguard.judge.confirmation import Confirm, confirmed, confirmed_before, why_not_confirmed
 from perfguard.judge.pairs import (
     PAIRED_METRICS,
     TIME_METRICS,
     Pace,
     Paired,
-    judged_step,
     own_tolerance,
     paired,
     with_pairs,
@@ -172,8 +170,8 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
     return compared(examine(recording, workload=workload, policy=policy), baseline, policy=policy)
 
 
-def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge the verdict of a report against a baseline, without its earlier comparison. `step` is as in `compared`.
+def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
+    """Judge the verdict of a report against a baseline, without its earlier comparison.
 
     With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`.
     """
@@ -185,9 +183,8 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, 
     fresh = replace(
         _uncompared(verdict, outcome, alone), ignore=policy.ignore, measurements=_comparable(verdict.measurements)
     )
-    if step is not None or baseline is None:
-        return compared(fresh, baseline, policy=policy, step=step)
-    return confirmed_before(lambda step: compared(fresh, baseline, policy=policy, step=step), verdict, baseline)
+    judged = compared(fresh, baseline, policy=policy)
+    return judged if baseline is None else confirmed_before(judged, verdict, baseline)
 
 
 def _uncompared(verdict: Verdict, outcome: Outcome, findings: tuple[Finding, ...]) -> Verdict:
@@ -260,7 +257,7 @@ def judge_time(
     machine's speed the next process may be normal. A suspect after all processes is confirmed. For a ratchet the result may
     become a baseline: it needs the processes of both, a verdict and a baseline (`ratchet_runs`).
     """
-    decide: Callable[..., Verdict] = compared if ratchet_runs is None else _judged_as_ratcheted
+    decide = compared if ratchet_runs is None else _judged_as_ratcheted
     if run is None or not could_judge_runs(verdict, baseline, policy=policy):
         return decide(verdict, baseline, policy=policy)
     if not has_runs(baseline):
@@ -277,10 +274,7 @@ def judge_time(
     timed = with_runs(verdict, *_parted(found))
     if confirm is None:
         return decide(timed, baseline, policy=policy)
-    return confirmed(
-        lambda step: decide(timed, baseline, policy=policy, step=step),
-        lambda: unconfirmed or confirm(baseline),
-    )
+    return confirmed(decide(timed, baseline, policy=policy), lambda: unconfirmed or confirm(baseline))
 
 
 def seems_suspect(
@@ -313,15 +307,15 @@ def _parted(found: Sequence[Timing | LostRun]) -> tuple[tuple[Timing, ...], tupl
     return timings, tuple(one for one in found if isinstance(one, LostRun))
 
 
-def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline, *, policy: Policy, step: State | None = None) -> Verdict:
+def _judged_as_ratcheted(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
     """Judge against the baseline; if green, against the tightened one, so that improvements are not reported."""
-    judged = compared(verdict, baseline, policy=policy, step=step)
-    if not judged.passed or judged.fingerprint is None:
+    judged = compared(verdict, baseline, policy=policy)
+    if baseline is None or not judged.passed or judged.fingerprint is None:
         return judged
     tightened = ratcheted(baseline, _measured(verdict), policy=policy)
     if tightened.refused is not None:
         return _settled(judged, tightened)
-    return compared(verdict, tightened.stored, policy=policy, step=step)
+    return compared(verdict, tightened.stored, policy=policy)
 
 
 def _due_where_better(judged: Verdict, baseline: Baseline, *, policy: Policy) -> Verdict:
@@ -410,13 +404,13 @@ def _over_unread(error: StoreError, new: Baseline, *, policy: Policy, update: Up
     return refused or replaced(new, policy=policy)
 
 
-def compare(base: Verdict, current: Verdict, *, policy: Policy, step: State | None = None) -> Verdict:
-    """Judge `current` against the measurements of `base`; INVALID if either is. `step` is as in `compared`."""
+def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
+    """Judge `current` against the measurements of `base`; INVALID if either is."""
     if base.outcome is Outcome.INVALID:
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
         return _uncompared(current, Outcome.INVALID, broken + alone)
-    judged = judge_again(current, _measured(base), policy=policy, step=step)
+    judged = judge_again(current, _measured(base), policy=policy)
     return replace(judged, base_timeline=base.timeline)
 
 
@@ -431,8 +425,7 @@ def compare_paired(
 ) -> tuple[Verdict, Paired]:
     """Judge `current` against `base` after an A/B run: exact metrics first, then the step."""
     policy = _of_the_test(current, policy)
-    step = judged_step(timings, policy=policy, sensitive=sensitive)
-    verdict = compare(base, current, policy=policy, step=step)
+    verdict = compare(base, current, policy=policy)
     return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
 
 

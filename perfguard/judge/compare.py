@@ -111,12 +111,10 @@ def compare(
     *,
     environment: Environment | None,
     policy: Policy,
-    step: State | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare measurements with those of a baseline.
 
     Timed metrics are not comparable on another machine, or if `policy.judge_time` is False; exact ones always are.
-    `step` is the result for the step's time, if another metric than `step_cost` judged it.
     """
     current = {m.key: m for m in measurements}
     reference = {m.key: m for m in baseline.measurements}

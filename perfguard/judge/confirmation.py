@@ -100,19 +100,13 @@ def why_not_confirmed(confirm: Confirm | None, environment: Environment | None, 
     return confirm.why_not(baseline)
 
 
-def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], PairedRun | str]) -> Verdict:
-    """Return the verdict of `judge`, after an A/B run if the stored time of the step decides it.
+def confirmed(verdict: Verdict, run: Callable[[], PairedRun | str]) -> Verdict:
+    """Return the verdict after an A/B run, if the stored time of the step decides it.
 
-    `judge` gets the result for the step; None means that its stored time decides. Slower in the A/B run is FAILED; not slower
-    is green, with a warning if the stored time alone would fail. Without an A/B run the verdict is unchanged, and its finding
-    says why.
+    Slower in the A/B run is FAILED; not slower is green, with a warning if the stored time alone would fail. Without an A/B run
+    the verdict is unchanged, and its finding says why.
     """
-    verdict = judge(None)
-    needs = _needs_confirmation(verdict)
-    if not needs and verdict.outcome is Outcome.FAILED:
-        # Operators that changed may be worse only because the step is.
-        needs = _needs_confirmation(judge(State.SAME))
-    if not needs:
+    if not _needs_confirmation(verdict):
         return verdict
     found, tolerance = run(), _tolerance(verdict)
     assert tolerance is not None
@@ -123,16 +117,15 @@ def confirmed(judge: Callable[[State | None], Verdict], run: Callable[[], Paired
         # The wall time, as in every other run, with the change from the A/B run.
         fresh_us = next((number(one.value) for one in verdict.measurements if one.metric == FRESH_TIME), None)
         finding = _slower(found, tolerance, found.current_us if fresh_us is None else fresh_us)
-        return _decided(judge(State.WORSE), found, tolerance, State.WORSE, finding)
-    return _decided(judge(State.SAME), found, tolerance, State.SAME, None if verdict.passed else _not_slower(found))
+        return _decided(verdict, found, tolerance, State.WORSE, finding)
+    return _decided(verdict, found, tolerance, State.SAME, None if verdict.passed else _not_slower(found))
 
 
-def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict, baseline: Baseline) -> Verdict:
-    """Return the verdict of `judge` with the A/B run that `verdict` has, if any.
+def confirmed_before(alone: Verdict, verdict: Verdict, baseline: Baseline) -> Verdict:
+    """Return `alone`, which is judged by the stored time, with the A/B run that `verdict` of the report has, if any.
 
     So a report that is judged again has the same result for the step, as long as its tolerance is the same.
     """
-    alone = judge(None)
     one = comparison_of(verdict.comparisons, "step_ab", judged=True)
     found = PairedRun.of(verdict, baseline.commit_of_time or "", interleaved=True)
     if verdict.compared_with != baseline.facts or one is None or one.allowed is None or found is None:
@@ -148,7 +141,7 @@ def confirmed_before(judge: Callable[[State | None], Verdict], verdict: Verdict,
         # Reports do not keep weights; and a finding that was ignored is a note, but may fail now.
         message = finding.message.partition(" (ignored: ")[0]
         finding = replace(finding, message=message, weight=step_weight(abs(found.ratio - 1)), severity=Severity.ERROR)
-    return _decided(judge(one.state), found, one.allowed - 1, one.state, finding)
+    return _decided(alone, found, one.allowed - 1, one.state, finding)
 
 
 def _needs_confirmation(verdict: Verdict) -> bool:
@@ -217,11 +210,10 @@ def _not_slower(found: PairedRun) -> Finding:
 def _unconfirmed(verdict: Verdict, reason: str) -> Verdict:
     if verdict.passed:
         return verdict
-    errors = [one for one in verdict.findings if one.severity is Severity.ERROR]
-    # Operators fail because the step does, but the step itself is excused: the worst of them is marked.
-    decisive = [one for one in errors if one.code in EXCUSES or one.place == _COST] or errors[:1]
     marked = [
-        replace(one, message=f"{one.message}; not confirmed: {reason}") if one in decisive else one
+        replace(one, message=f"{one.message}; not confirmed: {reason}")
+        if one.severity is Severity.ERROR and (one.code in EXCUSES or one.place == _COST)
+        else one
         for one in verdict.findings
     ]
     return replace(verdict, findings=tuple(marked))

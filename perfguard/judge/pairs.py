@@ -157,13 +157,6 @@ def own_tolerance(policy: Policy) -> float | None:
     return rule.tolerance.relative if rule is not None and rule.tolerance is not None else None
 
 
-def judged_step(timings: Iterable[PairedTiming], *, policy: Policy, sensitive: bool = False) -> State | None:
-    """Return the result of an A/B run for the step; None if it is not judged, or if too few processes left a time."""
-    if not _is_judged(policy):
-        return None
-    return _STATES.get(paired(timings, tolerance=own_tolerance(policy), sensitive=sensitive).pace)
-
-
 _STATES = {Pace.SLOWER: State.WORSE, Pace.SAME: State.SAME, Pace.FASTER: State.BETTER}
 
 

@@ -268,11 +268,11 @@ def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
     return current > (reference + cost.allowed) / 2
 
 
-def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, step: State | None = None) -> Verdict:
+def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
     """Judge an examined recording against a baseline.
 
     An INVALID one is not compared. Without any comparison the outcome is INCONCLUSIVE, never green: without a baseline, with
-    one of another fingerprint, or one without common metrics. `step` is as in `compare`.
+    one of another fingerprint, or one without common metrics.
     """
     if verdict.outcome is Outcome.INVALID:
         return verdict
@@ -287,7 +287,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy, ste
     began_cold = verdict.fingerprint is not None and verdict.fingerprint.begins_cold
     if began_cold:
         policy = replace(policy, judge_time=False)
-    comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy, step=step)
+    comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
     found = [c.finding for c in comparisons if c.finding]
     of_all = (lost_work(verdict.measurements, baseline.measurements, policy=policy), _changes(comparisons, policy))
     findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]

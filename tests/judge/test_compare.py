@@ -417,9 +417,7 @@ def test_a_change_is_named_by_kind_with_the_first_names():
     before = census(a=1, b=1, c=2, d=1)
     now = [one for one in census(a=1, c=1, e=1) if one.key != ("operator_shapes", "a")]
     now += [measured("operator_shapes", {"[3]": 1}, "a"), measured("graph_passes", ["x"])]
-    found = compare(
-        now, baseline(*before, measured("graph_passes", ["y"])), environment=HERE, policy=Policy(), step=State.BETTER
-    )
+    found = compare(now, baseline(*before, measured("graph_passes", ["y"])), environment=HERE, policy=Policy())
     assert changes_text(found) == (
         "operators changed: 1 new (e), 2 gone (b, d), 1 called more or less often (c 2 → 1), 1 called with other shapes (a); "
         "changed: graph_passes"

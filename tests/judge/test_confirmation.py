@@ -317,8 +317,8 @@ def test_what_the_user_ignores_stays_ignored():
     assert any("(ignored: R101)" in one.message for one in verdict.findings)
 
 
-def test_operators_that_are_worse_only_because_the_step_is_do_not_keep_it_from_being_confirmed():
-    """A fusion: what replaced two operators weighs less than the doubt about shares, unless the step got slower."""
+def test_the_step_does_not_decide_what_changed_operators_weigh():
+    """A fusion: what replaced two operators weighs less than the doubt about its cost, whether or not the step got slower."""
     share = {"aten::a": 0.3, "aten::b": 0.3, "aten::rest": 0.4}
     now_share = {"aten::fused": 0.65, "aten::rest": 0.35}
 
@@ -333,15 +333,18 @@ def test_operators_that_are_worse_only_because_the_step_is_do_not_keep_it_from_b
     base = replace(stored(*FIVE, environment=HERE), measurements=())
     base = replace(base, measurements=(*step(share), measured("step_cost", 2.0, samples=FIVE)))
     verdict = examine(*step(now_share), environment=HERE)
-    slow = [timing(2.5)] * 5
-    alone = judge_time(verdict, base, policy=Policy(), run=lambda number: slow[number - 1])
-    assert [one.code.name for one in decisive(alone)] != ["R101"]
+
+    def timed(cost, confirm=None):
+        slow = [timing(cost)] * 5
+        return judge_time(verdict, base, policy=Policy(), run=lambda number: slow[number - 1], confirm=confirm)
+
+    slower, same = timed(2.5), timed(2.0)
+    assert [one.code.name for one in decisive(slower)] == ["R101", "R107"]
+    assert [one.code.name for one in decisive(same)] == ["R107"]
+    assert [f.message for f in decisive(slower)][1:] == [f.message for f in decisive(same)]
     beside = Beside(*[1.0] * 5)
-    found = judge_time(verdict, base, policy=Policy(), run=lambda number: slow[number - 1], confirm=beside)
-    assert (found.outcome.value, beside.asked) == ("CHANGED", 1)
-    # Where that cannot be, the operators stand as the stored time has them, and say so.
-    found = judge_time(
-        verdict, base, policy=Policy(), run=lambda number: slow[number - 1], confirm=Beside(lost="no git")
-    )
-    assert [one.code for one in decisive(found)] == [one.code for one in decisive(alone)]
-    assert decisive(found)[0].message.endswith("; not confirmed: no git")
+    assert (timed(2.5, beside).outcome.value, beside.asked) == ("CHANGED", 1)
+    # Where that cannot be, the stored time stands, and says so; the operators do not.
+    time, operators = decisive(timed(2.5, Beside(lost="no git")))
+    assert time.message.endswith("; not confirmed: no git")
+    assert "not confirmed" not in operators.message
