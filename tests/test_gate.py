@@ -43,7 +43,7 @@ NAMES = ("mindspore-graph", "mindspore-pynative", "torch-mlp", "torch-repeat2")
 BENT = {
     "mindspore-graph": "MatMul",
     "mindspore-pynative": "MatMul",
-    "torch-mlp": "aten::mm",
+    "torch-mlp": "aten::addmm",
     "torch-repeat2": "aten::mm",
 }
 POLICY = Policy()

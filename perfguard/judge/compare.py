@@ -350,15 +350,12 @@ def worse_operators(
 ) -> dict[str, tuple[str, float]]:
     """Return the operators with added work: subject → growth of the step's work as text, and the operator's part of it.
 
-    Work counts as added if it weighs more than `thresholds.OPERATOR_WEIGHT`. Operators that a rule of the user names are judged
-    by that rule.
+    Operators that a rule of the user names are judged by that rule.
     """
     found: dict[str, tuple[str, float]] = {}
     for rank, work in _weighed(current, reference, policy).items():
-        if work.growth > thresholds.OPERATOR_WEIGHT:
-            unit = "operator time" if work.is_timed else "operators"
-            text = f"+{100 * work.growth:.1f} % {unit} in the step, all together"
-            found |= {rank + operator: (text, work.added[operator]) for operator in work.carriers}
+        if work.is_worse:
+            found |= {rank + operator: (work.text, work.added[operator]) for operator in work.carriers}
     return found
 
 

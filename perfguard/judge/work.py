@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,6 +38,29 @@ class Work:
     losers: tuple[str, ...]
     #: Whether the fractions are of the baseline's operator time; else they are of calls.
     is_timed: bool
+    #: Growth of the operations of products, as a fraction of the baseline's: infinite if it has none, 0 if a shape is unknown.
+    operations: float = 0.0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the step does so much more work that it is worse.
+
+        What small products cost is estimated, what they do is exact: if a step has clearly more operations, less estimated work
+        is enough.
+        """
+        if self.growth > thresholds.OPERATOR_WEIGHT:
+            return True
+        return self.operations > thresholds.OPERATOR_WEIGHT and self.growth > thresholds.PRODUCT_WEIGHT
+
+    @property
+    def text(self) -> str:
+        """The growth that makes it worse: `+12.0 % operator time in the step, all together`."""
+        what = "operator time" if self.is_timed else "operators"
+        if self.growth > thresholds.OPERATOR_WEIGHT:
+            return f"+{100 * self.growth:.1f} % {what} in the step, all together"
+        if math.isinf(self.operations):
+            return "the first products of matrices in the step"
+        return f"+{100 * self.operations:.1f} % operations of matrix products in the step, all together"
 
     @property
     def growth(self) -> float:
@@ -71,11 +94,13 @@ class Work:
     def carriers(self) -> frozenset[str]:
         """The operators with the added work: the largest up to half of it, and all with at least `CARRIER_PART` of it.
 
-        The others (views, metadata) cost almost nothing.
+        The others (views, metadata) cost almost nothing. If the operations of products decide, only products carry it.
         """
-        total = self.added_work
+        by_operations = self.growth <= thresholds.OPERATOR_WEIGHT < self.operations
+        added = {name: share for name, share in self.added.items() if is_product(name) or not by_operations}
+        total = math.fsum(added.values())
         found, covered = set(), 0.0
-        for name, share in sorted(self.added.items(), key=lambda item: (-item[1], item[0])):
+        for name, share in sorted(added.items(), key=lambda item: (-item[1], item[0])):
             if covered < total / 2 or share >= thresholds.CARRIER_PART * total:
                 found.add(name)
             covered += share
@@ -103,9 +128,17 @@ _BYTES = {
     **dict.fromkeys(("double", "long int", "long", "long long", "c10::complex<float>"), 8),
 }
 _BYTES_OF_FLOAT = 4
-#: Products of two matrices and convolutions: they do more with an element than others.
-_PRODUCT = re.compile(r"mm(_|\b)|matmul|linear|batchmatmul|einsum|attention", re.IGNORECASE)
+#: Products of two matrices and convolutions: they do more with an element than others. `upsample_bilinear2d` is none, and
+#: `_native_multi_head_attention` calls the products itself.
+_PRODUCT = re.compile(r"mm(_|\b)|matmul|(?<!bi)linear|einsum|(?<!multi_head_)attention", re.IGNORECASE)
 _CONVOLUTION = re.compile(r"conv", re.IGNORECASE)
+#: Products with an operand before their factors, which is added (addmm, baddbmm, addbmm, _addmm_activation) or whose gradient
+#: is wanted (convolution_backward, _scaled_dot_product_flash_attention_backward).
+_ADDS = re.compile(r"\badd|\bbadd|_addmm")
+_GRADIENT = re.compile(r"_backward|Grad\b")
+#: Products of as many operations in an attention: the scores and their product with the values; backward, the scores once
+#: more and four gradients (torch/utils/flop_counter.py, sdpa_flop_count and sdpa_backward_flop_count).
+_ATTENTION, _ATTENTION_BACKWARD = 2, 5
 
 
 @cache
@@ -132,33 +165,58 @@ def call_work(operator: str, shapes: str, *, by_type: bool) -> float:
     """
     if moves_no_data(operator):
         return thresholds.CALL_ELEMENTS
-    tensors, elements = [], 0.0
-    scale = 1.0
-    for found in _TENSOR.finditer(shapes):
-        kind = (found["type"] or "").strip()
-        sizes = [int(size) for size in found["sizes"].split(",") if size.strip()]
-        if kind.startswith("Scalar") or not sizes:
-            continue
-        size = _BYTES.get(kind, _BYTES_OF_FLOAT) / _BYTES_OF_FLOAT if by_type else 1.0
-        scale = size
-        tensors.append(sizes)
-        elements += size * math.prod(sizes)
-    return thresholds.CALL_ELEMENTS + elements + scale * _operations(operator, tensors) / thresholds.FLOPS_PER_ELEMENT
+    tensors = _tensors(shapes)
+    size = [_BYTES.get(kind, _BYTES_OF_FLOAT) / _BYTES_OF_FLOAT if by_type else 1.0 for kind, _ in tensors]
+    elements = math.fsum(one * math.prod(sizes) for one, (_, sizes) in zip(size, tensors, strict=True))
+    operations = _operations(operator, [sizes for _, sizes in tensors]) * (size[-1] if size else 1.0)
+    return thresholds.CALL_ELEMENTS + elements + operations / thresholds.FLOPS_PER_ELEMENT
+
+
+def operations_of(operator: str, shapes: str) -> float:
+    """Return the floating-point operations of a call by its recorded shapes; 0 if it is no product, or calls others."""
+    return 0.0 if moves_no_data(operator) else _operations(operator, [sizes for _, sizes in _tensors(shapes)])
+
+
+def _tensors(shapes: str) -> list[tuple[str, list[int]]]:
+    """Return type and sizes of every tensor in a census of shapes, without scalars."""
+    found = []
+    for one in _TENSOR.finditer(shapes):
+        kind = (one["type"] or "").strip()
+        sizes = [int(size) for size in one["sizes"].split(",") if size.strip()]
+        if sizes and not kind.startswith("Scalar"):
+            found.append((kind, sizes))
+    return found
 
 
 def _operations(operator: str, tensors: list[list[int]]) -> float:
     """Return the floating-point operations of a product or convolution; 0 for others.
 
-    The first two matrices of its inputs are its factors. A product of m x k and k x n does 2 m k n, a convolution (of stride 1)
-    does 2 for each weight at each place.
+    The first two matrices of its inputs are its factors, after one that is added. A product of m x k and k x n does 2 m k n, a
+    convolution (of stride 1) does 2 for each weight at each place, and its gradients of input and weight as many each.
     """
-    matrices = [one for one in tensors if len(one) >= 2]
-    if len(matrices) < 2 or not is_product(operator):
+    if not is_product(operator):
         return 0.0
-    one, other = matrices[0], matrices[1]
+    is_gradient = _GRADIENT.search(operator) is not None
+    if _ADDS.search(operator):
+        tensors = tensors[1:]
+    matrices = [one for one in tensors if len(one) >= 2]
     if _CONVOLUTION.search(operator):
-        places = one[0] * math.prod(one[2:])
-        return 2.0 * places * math.prod(other)
+        # The gradient, the input, the weight.
+        one, other = (matrices[0], matrices[2]) if is_gradient and len(matrices) > 2 else (*matrices, [], [])[:2]
+        if not other or "BackpropFilter" in operator:
+            # The size of the weight is unknown: its gradient is the product of the input and the gradient of the output.
+            return 0.0
+        return (4.0 if is_gradient else 2.0) * one[0] * math.prod(one[2:]) * math.prod(other)
+    if "attention" in operator.lower():
+        times = _ATTENTION_BACKWARD if is_gradient else _ATTENTION
+        return times * _product(*matrices[is_gradient:][:2])
+    return _product(*matrices[:2])
+
+
+def _product(one: Sequence[int] = (), other: Sequence[int] = ()) -> float:
+    """Return the operations of a product of two matrices, or of batches of them."""
+    if not one or not other:
+        return 0.0
     common = one[-1] if one[-1] in other[-2:] else one[-2]
     batch = math.prod(other[:-2]) if len(one) > 2 else 1
     return 2.0 * math.prod(one) * math.prod(other) / max(1, common * batch)
@@ -182,6 +240,20 @@ class _Side:
             return calls * thresholds.CALL_ELEMENTS
         found = (times * call_work(operator, text, by_type=by_type) for text, times in sorted(shapes.items()))
         return calls * math.fsum(found) / known
+
+    @property
+    def operations(self) -> float | None:
+        """The operations of the products in a step; None if the shapes of one are unknown."""
+        found = []
+        for operator, calls in self.calls.items():
+            if not calls or moves_no_data(operator) or not is_product(operator):
+                continue
+            shapes = self.shapes.get(operator, {})
+            if not (known := math.fsum(shapes.values())):
+                return None
+            each = (times * operations_of(operator, text) for text, times in sorted(shapes.items()))
+            found.append(calls * math.fsum(each) / known)
+        return math.fsum(found)
 
 
 def _by_rank(measurements: Iterable[Measurement]) -> dict[str, _Side]:
@@ -236,7 +308,14 @@ def _between(before: _Side, now: _Side) -> Work:
         removed={name: -change for name, change in changes.items() if change < 0},
         lost=math.fsum(gone.values()),
         losers=tuple(sorted(gone, key=lambda name: (-gone[name], name))),
+        operations=_growth(before.operations, now.operations),
     )
+
+
+def _growth(before: float | None, now: float | None) -> float:
+    if before is None or now is None or now <= before:
+        return 0.0
+    return now / before - 1 if before else math.inf
 
 
 def _difference(before: float, now: float) -> float:

@@ -50,7 +50,7 @@ def replayed(project):
     (project / "test_a.py").write_text("\n\n\n".join(tests))
     next((project / "invalid" / "profiler").glob("*.json")).write_text("[]")
     stored(project / "baselines", *(of(name) for name in ("kept", "other", "invalid", "worse", "better")))
-    bent(project, of("worse"), "operator_calls", "aten::mm", 0)
+    bent(project, of("worse"), "operator_calls", "aten::addmm", 0)
     bent(project, of("better"), "peak_memory_bytes", "cpu", 10**9)
     return project
 
@@ -108,13 +108,13 @@ def test_refresh_refuses_what_is_invalid_and_what_is_worse_without_a_reason(repl
     assert status == 3, said
     assert f"refused: {of('invalid')}" in said
     assert f"refused: {of('worse')}" in said
-    assert said.count("worse: operator_calls[aten::mm] 0 → 3 calls/step\n") == 1
+    assert said.count("worse: operator_calls[aten::addmm] 0 → 2 calls/step\n") == 1
     assert baseline_files(replayed) == before
 
     status, said = refresh(of("worse"), "--reason", "two layers now")
     assert status == 0, said
     assert f"updated: {of('worse')}" in said
-    assert "  worse: operator_calls[aten::mm] 0 → 3 calls/step" in said.splitlines()
+    assert "  worse: operator_calls[aten::addmm] 0 → 2 calls/step" in said.splitlines()
     assert json.loads(baseline_files(replayed)["test_a--test_worse.json"])["reason"] == "two layers now"
 
 
@@ -127,7 +127,7 @@ def test_the_ratchet_stores_what_improved_and_fails_what_is_worse(replayed, refr
     assert "better: peak_memory_bytes[cpu] 1000000000 → " in said
     status, said = refresh("--ratchet", "-k", "worse")
     assert status == 1, said
-    assert "R102 operator_calls[aten::mm] 0 → 3" in said
+    assert "R102 operator_calls[aten::addmm] 0 → 2" in said
     after = baseline_files(replayed)
     assert {name for name in before if after[name] != before[name]} == {"test_a--test_better.json"}
 
@@ -144,7 +144,7 @@ def test_new_only_judges_what_is_there(replayed, refresh):
     before = baseline_files(replayed)
     status, said = refresh("--new-only", of("worse"))
     assert status == 1
-    assert "R102 operator_calls[aten::mm]" in said
+    assert "R102 operator_calls[aten::addmm]" in said
     assert baseline_files(replayed) == before
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard import thresholds
-from perfguard.judge.work import Work, call_work, moves_no_data, work_of
+from perfguard.judge.work import Work, call_work, moves_no_data, operations_of, work_of
 from perfguard.measure import Measurement
 from tests.facts import measured
 
@@ -119,6 +119,9 @@ def test_most_of_the_work_is_gone(before, now, is_gone):
         ("aten::bmm", "float[4, 64, 256];float[4, 256, 32]", CALL + 4 * (64 * 256 + 256 * 32 + 2 * 64 * 256 * 32 / 10)),
         ("aten::conv2d", "[1]", CALL),
         ("Conv2D", "[2, 3, 8, 8];[5, 3, 3, 3]", CALL + 384 + 135 + 2 * 2 * 64 * 135 / 10),
+        ("aten::upsample_bilinear2d", "float[2, 3, 8, 8];float[2, 3, 8, 8]", CALL + 2 * 384),
+        # The weight's own size is unknown, and the gradient of a batch is no product of two batches.
+        ("Conv2DBackpropFilter", "[2, 5, 8, 8];[2, 3, 8, 8]", CALL + 640 + 384),
     ],
 )
 def test_what_a_call_does(operator, shapes, elements):
@@ -154,6 +157,82 @@ def _is_composed(torch, name: str) -> bool:
     except RuntimeError:
         # It is of TorchScript alone, and not in the dispatcher.
         return False
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
+@pytest.mark.parametrize(
+    ("operator", "shapes"),
+    [
+        ("aten::mm", ([4, 8], [8, 10])),
+        ("aten::addmm", ([10], [4, 8], [8, 10])),
+        # The added matrix is no factor, not even where its columns are as many as the rows of one.
+        ("aten::addmm", ([4, 8], [4, 8], [8, 8])),
+        ("aten::bmm", ([3, 4, 8], [3, 8, 10])),
+        ("aten::baddbmm", ([3, 4, 8], [3, 4, 8], [3, 8, 8])),
+        ("aten::convolution", ([2, 3, 8, 8], [5, 3, 1, 1], [5])),
+        ("aten::convolution_backward", ([2, 5, 8, 8], [2, 3, 8, 8], [5, 3, 1, 1])),
+        ("aten::_scaled_dot_product_flash_attention", ([2, 3, 16, 8], [2, 3, 20, 8], [2, 3, 20, 8])),
+        ("aten::_scaled_dot_product_flash_attention_backward", ([2, 3, 16, 8], *([2, 3, 16, 8],) * 3)),
+    ],
+)
+def test_the_operations_of_a_product_are_those_of_torchs_own_formulas(operator, shapes):
+    import torch
+    from torch.utils.flop_counter import flop_registry
+
+    count = flop_registry[getattr(torch.ops.aten, operator.removeprefix("aten::"))]
+    if operator == "aten::convolution":
+        expected = count(*shapes[:2], None, [1], [0], [1], False, out_val=torch.empty(2, 5, 8, 8))
+    elif operator == "aten::convolution_backward":
+        outputs = [torch.empty(one) for one in (shapes[1], shapes[2], [5])]
+        expected = count(*shapes, None, [1], [0], [1], False, [0], 1, [True, True, False], out_val=outputs)
+    else:
+        expected = count(*shapes)
+    text = ";".join(f"float{sizes}" for sizes in shapes)
+    assert operations_of(operator, text) == expected
+
+
+MLP = {"aten::mm": {"float[4, 32];float[32, 8]": 1, "float[4, 8];float[8, 10]": 1}}
+ADDMM = {"float[8];float[4, 32];float[32, 8];Scalar[];Scalar[]": 2}
+
+
+def mlp(**more: dict[str, float]) -> list[Measurement]:
+    """Return a step whose products take little of its time, as those of a tiny model."""
+    step = side(**{"aten::mm": (2, 3), "aten::add_": (20, 50), "aten::exp": (20, 50)})
+    shapes = {"aten::add_": {"float[4, 8];float[4, 8]": 20}, "aten::exp": {"float[4, 8]": 20}}
+    calls = (measured("operator_calls", sum(one.values()), name) for name, one in more.items())
+    return shaped(*step, *calls, **{**MLP, **shapes, **more})
+
+
+def test_two_more_products_in_a_tiny_model_are_more_work():
+    found = work(mlp(), mlp(**{"aten::addmm": ADDMM}))
+    assert found.growth < thresholds.OPERATOR_WEIGHT
+    assert (found.is_worse, found.carriers) == (True, {"aten::addmm"})
+    # 2 x 4 x 32 x 8 twice, where 2 x 4 x 32 x 8 and 2 x 4 x 8 x 10 were.
+    assert found.text == f"+{100 * 4096 / 2688:.1f} % operations of matrix products in the step, all together"
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(mlp(**{"aten::exp2": {"float[4, 8]": 1}}), id="an operator that is no product"),
+        pytest.param(mlp(**{"aten::addmm": {"float[8];float[1, 1];float[1, 8]": 1}}), id="a product of almost nothing"),
+        pytest.param([*mlp(), measured("operator_calls", 2, "aten::addmm")], id="a product of unknown shapes"),
+        pytest.param(mlp(**{"aten::linear": {"float[4, 32];float[8, 32];float[8]": 2}}), id="one that calls others"),
+    ],
+)
+def test_a_little_more_work_without_more_operations_is_no_evidence(now):
+    found = work(mlp(), now)
+    assert 0 < found.growth < thresholds.OPERATOR_WEIGHT
+    assert not found.is_worse
+
+
+def test_more_operations_that_weigh_next_to_nothing_are_no_evidence():
+    large = side(**{"aten::mm": (1, 1), "aten::exp": (1, 10_000)})
+    before = shaped(*large, **{"aten::mm": {"float[4, 8];float[8, 8]": 1}, "aten::exp": {"float[4, 8]": 1}})
+    now = [*before, *shaped(measured("operator_calls", 1, "aten::addmm"), **{"aten::addmm": ADDMM})]
+    found = work(before, now)
+    assert found.operations > 1
+    assert not found.is_worse
 
 
 def test_ranks_are_weighed_one_by_one():

@@ -25,7 +25,7 @@ def told(module_project):
     path = project.directory / "baselines" / "test_a--test_failed.json"
     baseline = json.loads(path.read_text())
     for one in baseline["measurements"]:
-        if (one["metric"], one["subject"]) == ("operator_calls", "aten::mm"):
+        if (one["metric"], one["subject"]) == ("operator_calls", "aten::addmm"):
             one["value"] = 0
     baseline["measurements"] = [m for m in baseline["measurements"] if m["metric"] != "operator_set"]
     path.write_text(json.dumps(baseline))
@@ -120,7 +120,7 @@ def test_the_report_measures_whole_captures_only(told):
 @pytest.mark.parametrize(
     "test, first_line",
     [
-        ("test_failed", "perfguard FAILED: R102 operator_calls[aten::mm]"),
+        ("test_failed", "perfguard FAILED: R102 operator_calls[aten::addmm]"),
         ("test_new", "perfguard INCONCLUSIVE: B101 no baseline to compare with: there is none"),
         ("test_invalid", "perfguard INVALID: A101 no profiler output of a known layout"),
     ],
@@ -150,7 +150,7 @@ def test_the_report_can_be_read_back_by_the_command_line(told, monkeypatch):
     monkeypatch.chdir(project.directory)
     done = perfguard("baseline", "diff", "out/report.json")
     assert done.exit_code == 3, done.output
-    assert "R102 operator_calls[aten::mm]" in done.stdout
+    assert "R102 operator_calls[aten::addmm]" in done.stdout
 
 
 def test_a_gate_that_measured_nothing_says_so(project):

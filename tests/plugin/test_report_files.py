@@ -30,7 +30,7 @@ def project(module_project) -> Project:
     path = found.directory / "baselines" / "test_a--test_failed.json"
     baseline = json.loads(path.read_text())
     for one in baseline["measurements"]:
-        if (one["metric"], one["subject"]) == ("operator_calls", "aten::mm"):
+        if (one["metric"], one["subject"]) == ("operator_calls", "aten::addmm"):
             one["value"] = 0
     path.write_text(json.dumps(baseline))
     return found
@@ -105,7 +105,7 @@ def test_github_actions_gets_a_summary_and_an_annotation(project, tmp_path):
     assert summary.startswith("what another step said\n### perfguard: ❌ 1 failed, ✅ 1 passed")
     (line,) = [line for line in run.out.splitlines() if line.startswith("::")]
     assert line.startswith(f"::error file={project.directory.name}/test_a.py,line=")
-    assert "title=perfguard FAILED%3A test_a.py%3A%3Atest_failed::R102 operator_calls[aten::mm]" in line
+    assert "title=perfguard FAILED%3A test_a.py%3A%3Atest_failed::R102 operator_calls[aten::addmm]" in line
 
 
 def test_elsewhere_github_is_told_nothing(written):
@@ -133,4 +133,4 @@ def test_junit_is_read_back_with_the_outcome_as_a_property(written):
     assert told["test_failed"]["perfguard.outcome"] == "FAILED"
     assert cases["test_passed"].is_passed
     (failure,) = cases["test_failed"].result
-    assert failure.message.startswith("Failed: perfguard FAILED: R102 operator_calls[aten::mm]")
+    assert failure.message.startswith("Failed: perfguard FAILED: R102 operator_calls[aten::addmm]")
