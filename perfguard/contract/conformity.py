@@ -50,11 +50,34 @@ def document_findings(content: Content, rules: Mapping[str, Any], place: str) ->
         document = {**document, "traceEvents": []} if content.events_path != "$" else []
     if document is NO_DOCUMENT or content.tables:
         return
-    errors = list(islice(Validator(rules).errors(document), SHOWN_VIOLATIONS + 1))
+    unknown: dict[str, str] = {}
+    errors = []
+    for error in Validator(rules).errors(document):
+        if error.validator == "additionalProperties" and error.validator_value is False:
+            for key in unnamed_columns(error.instance, error.schema):
+                unknown.setdefault(key, f"{place} {error.json_path}")
+        elif len(errors) > SHOWN_VIOLATIONS:
+            break
+        else:
+            errors.append(error)
     for error in sorted(errors[:SHOWN_VIOLATIONS], key=lambda e: e.json_path):
         yield Finding(code=Code.S103, place=f"{place} {error.json_path}", message=shortened(error.message))
     if len(errors) > SHOWN_VIOLATIONS:
         yield Finding(code=Code.S103, place=place, message="and more like these")
+    yield from unknown_findings("key", unknown, place)
+
+
+def unknown_findings(noun: str, unknown: Mapping[str, str], place: str) -> Iterator[Finding]:
+    """Yield notes of columns or keys (by name: the place of the first one) that a schema lacks.
+
+    Writers add them from version to version, so they are no errors.
+    """
+    shown = [
+        (where, f"{noun} {shortened(name)!r} is not in the schema, and is not read")
+        for name, where in islice(unknown.items(), SHOWN_VIOLATIONS)
+    ]
+    of_kind = f"{noun}s that are not in the schema"
+    yield from violations(shown, len(unknown), place, code=Code.S102, severity=Severity.NOTE, of_kind=of_kind)
 
 
 def _lost_columns(table: Table, row: Mapping[str, Any]) -> list[str]:
@@ -80,25 +103,17 @@ def lost_from_header(table: Table, row: Mapping[str, Any]) -> list[str]:
 
 
 def header_findings(table: Table, row: Mapping[str, Any], place: str) -> Iterator[Finding]:
-    """Yield the violations of a header, once instead of for every row.
-
-    A column that the schema lacks is a note: writers add columns from version to version.
-    """
-    if table.cells is not Cells.TEXT:
-        return
+    """Yield the violations of a header, once instead of for every row."""
     columns = table.frame.columns
+    if table.cells is not Cells.TEXT:
+        if row.get("additionalProperties") is False:
+            yield from unknown_findings("key", dict.fromkeys(unnamed_columns(columns, row), place), place)
+        return
     for name in lost_from_header(table, row):
         yield Finding(code=Code.S102, place=f"{place}:1", message=f"column {name!r} is missing")
     if row.get("additionalProperties") is False:
         unknown = unnamed_columns(columns, row)
-        shown = [
-            (f"{place}:1", f"column {shortened(name)!r} is not in the schema, and is not read")
-            for name in unknown[:SHOWN_VIOLATIONS]
-        ]
-        of_kind = "columns that are not in the schema"
-        yield from violations(
-            shown, len(unknown), f"{place}:1", code=Code.S102, severity=Severity.NOTE, of_kind=of_kind
-        )
+        yield from unknown_findings("column", dict.fromkeys(unknown, f"{place}:1"), f"{place}:1")
     if row.get("x-ordered"):
         expected = [name for name in row["properties"] if name in columns]
         present = [name for name in columns if name in row["properties"]]
@@ -117,6 +132,8 @@ def row_findings(
     row = dict(rules_of_row)
     if table.cells is Cells.TEXT:
         row = rules_under(rules_of_row, table.frame.columns)
+    elif row.get("additionalProperties") is False:
+        row["additionalProperties"] = True
     compiled = RowSchema(row, rules)
     invalid = compiled.invalid_rows(table)
     shown = [

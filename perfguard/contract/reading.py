@@ -24,6 +24,7 @@ from perfguard.contract.conformity import (
     header_findings,
     lost_from_header,
     rules_under,
+    unknown_findings,
     violations,
 )
 from perfguard.contract.progress import Meter
@@ -132,16 +133,16 @@ def _read(file: _File) -> tuple[Artifact | None, list[Finding]]:
         if content is not None:
             artifact = Artifact(slot=slot, path=file.found.path, content=content, place=file.place, schema=version)
             return artifact, findings
-        worst = 0 if is_csv else sum(finding.code is not Code.S103 for finding in findings)
-        if best is None or (worst, len(findings)) < best[0]:
-            best = ((worst, len(findings)), findings)
+        errors = [one for one in findings if one.severity is not Severity.NOTE]
+        worst = 0 if is_csv else sum(one.code is not Code.S103 for one in errors)
+        if best is None or (worst, len(errors)) < best[0]:
+            best = ((worst, len(errors)), findings)
     assert best is not None
     return None, best[1]
 
 
 def _attempts(file: _File) -> Iterator[_Attempt]:
-    for version in file.found.slot.schemas or (None,):
-        content, findings = _read_version(file, version)
+    for version, content, findings in _versions(file):
         if content is not None:
             if version is not None:
                 # A file that violates its schema is not in any table: columns may be missing, or not be numbers.
@@ -155,6 +156,18 @@ def _attempts(file: _File) -> Iterator[_Attempt]:
                 path, height = content.table.path, content.table.height
                 content = Content(document=content.document, events_path=path, events=height)
         yield version, content, findings
+
+
+def _versions(file: _File) -> Iterator[_Attempt]:
+    """Yield the versions of a file's schema, without a trace: one that fits first, then one that lacks keys of the file."""
+    lacking: list[_Attempt] = []
+    for version in file.found.slot.schemas or (None,):
+        content, findings = _read_version(file, version)
+        if content is not None and findings:
+            lacking.append((version, content, findings))
+        else:
+            yield version, content, findings
+    yield from sorted(lacking, key=lambda one: len(one[2]))
 
 
 def _table_attempts(file: _File) -> Iterator[_Attempt]:
@@ -171,9 +184,14 @@ def _table_attempts(file: _File) -> Iterator[_Attempt]:
         version: list(header_findings(empty, row_schema(schema(version)), file.place)) if version else []
         for version in file.found.slot.schemas or (None,)
     }
-    least = min(map(len, headers.values()))
+    # A version that lacks columns of the file fits better than one whose columns the file lacks.
+    unfit = {
+        version: (sum(one.severity is not Severity.NOTE for one in broken), len(broken))
+        for version, broken in headers.items()
+    }
+    least = min(unfit.values())
     for version, broken in headers.items():
-        if len(broken) > least:
+        if unfit[version] > least:
             continue
         if version and lost_from_header(empty, row_schema(schema(version))):
             yield version, None, broken
@@ -249,6 +267,8 @@ def _stream_trace(
     found = file.stream(file.found.path, schema, rows.consume)
     errors = [(f"{file.place} {found.path}[{error.row}] {error.path}", error.message) for error in found.errors]
     findings = [*violations(errors, found.broken, file.place)]
+    unknown = {key: f"{file.place} {found.path}[{row}]" for key, row in found.unknown.items()}
+    notes = [*unknown_findings("key", unknown, file.place)]
     content = None
     if found.unreadable is not None:
         findings.append(file.unreadable(found.unreadable))
@@ -261,8 +281,8 @@ def _stream_trace(
             event_schema=schema,
         )
         findings += document_findings(content, rules, file.place)
-    if findings:
+    if any(one.severity is not Severity.NOTE for one in findings):
         rows.undo()
-        return None, findings
+        return None, [*findings, *notes]
     rows.end(found.document, file.found.path.name)
-    return content, []
+    return content, [*findings, *notes]

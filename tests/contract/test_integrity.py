@@ -473,7 +473,7 @@ CASES = [
     case("true for a time in a trace", TORCH, set_operator(ts=True), "S103"),
     case("a nested time in a trace", TORCH, set_operator(ts=[[[1]]]), "S103"),
     case("an event without a duration", TORCH, in_events(lambda events: operator(events).pop("dur") and None), "S103"),
-    case("an event with an unknown key", TORCH, set_operator(new=1), "S103"),
+    case("an event with an unknown key", TORCH, set_operator(new=1), notes="S102"),
     case("an event of an unknown kind", TORCH, set_operator(ph="Q"), "S103"),
     case("shapes that are no list", TORCH, set_operator(args={"Input Dims": None}), "S103"),
     case("arguments that are no object", TORCH, set_operator(args=[]), "S103"),

@@ -39,7 +39,7 @@ class EventDecoder:
     """Decodes the chunks of a trace with a compiled schema, one after the other, and collects the violations.
 
     `errors` are jsonschema's, of at most `SHOWN_VIOLATIONS` events; `broken` counts all invalid events, `rows` all events so
-    far.
+    far. `unknown` has the keys of events that the schema lacks, with the row of the first one; their values are left out.
     """
 
     def __init__(self, schema: EventSchema) -> None:
@@ -50,11 +50,15 @@ class EventDecoder:
         self.rows = 0
         self.broken = 0
         self.errors: list[RowError] = []
+        self.unknown: dict[str, int] = {}
         #: Whether all events of the last chunk were proven valid as they were decoded.
         self.was_proven = True
-        self._kinds = {kind.struct: number for number, kind in enumerate(schema.kinds)} | {type(None): -1}
-        self._one, self._all = schema.one_event, schema.events
+        self._kinds = {type(None): -1}
+        for number, kind in enumerate(schema.kinds):
+            self._kinds |= {kind.struct: number, kind.tolerant: number}
+        self._known_keys = frozenset(schema.row["properties"])
         self._raw = msgspec.json.Decoder(list[Raw])
+        self._keyed = msgspec.json.Decoder(list[dict[str, Raw]])
         self._open = [number for number, kind in enumerate(schema.kinds) if kind.is_open]
         # All kinds have their keys from the same schema; the remaining checks differ by which arguments are kept.
         closed = [kind for kind in schema.kinds if not kind.is_open]
@@ -77,10 +81,12 @@ class EventDecoder:
         """
         view = chunk.view
         texts: list[Raw] | None = None
+        has_unknown = False
         try:
-            events: list[Any] = self._all.decode(view)
+            events: list[Any] = self.schema.events.decode(view)
         except msgspec.ValidationError:
             texts = self._split(view)
+            has_unknown = self._find_unknown(view, texts)
             events = self._narrowed(texts)
         except UnicodeDecodeError:
             events = []
@@ -93,6 +99,7 @@ class EventDecoder:
             found = self._valid(view, events, texts)
         except RecursionError as error:
             raise Unreadable("its JSON is nested too deeply to be read") from error
+        self.was_proven = self.was_proven and not has_unknown
         self.rows += len(events)
         return found
 
@@ -106,20 +113,38 @@ class EventDecoder:
         except (msgspec.DecodeError, RecursionError) as error:
             raise meaning(error) from error
 
+    def _find_unknown(self, view: memoryview, texts: Sequence[Raw]) -> bool:
+        """Add the keys that the schema lacks to `unknown`; return whether there are any in this chunk."""
+        events: Sequence[Iterable[str]]
+        try:
+            events = self._keyed.decode(view)
+        except msgspec.ValidationError:
+            # Some event is not an object.
+            events = list(map(_keys, texts))
+        unknown = set().union(*events) - self._known_keys
+        if len(self.unknown.keys() | unknown) > MAX_KEYS:
+            raise Unreadable(f"its events have more than {MAX_KEYS} different keys")
+        new = unknown - self.unknown.keys()
+        for row, keys in enumerate(events, start=self.rows) if new else ():
+            for key in keys:
+                if key in new:
+                    self.unknown.setdefault(key, row)
+        return bool(unknown)
+
     def _narrowed(self, texts: Sequence[Raw]) -> list[Any]:
         """Decode the events; None for one that cannot be decoded."""
         found: list[Any] = []
         for start in range(0, len(texts), _GROUP):
             group = texts[start : start + _GROUP]
             try:
-                found += self._all.decode(b"[" + b",".join(group) + b"]")
+                found += self.schema.tolerant_events.decode(b"[" + b",".join(group) + b"]")
             except msgspec.ValidationError:
                 found += map(self._decoded, group)
         return found
 
     def _decoded(self, text: Raw) -> Any:
         try:
-            return self._one.decode(text)
+            return self.schema.one_event.decode(text)
         except msgspec.ValidationError:
             return None
 
@@ -297,7 +322,7 @@ class EventDecoder:
         """Decode a valid event that the decoder refuses: 5.0 and 1e3 are integers in JSON Schema."""
         try:
             event = msgspec.json.decode(text)
-            return self._one.decode(msgspec.json.encode(_with_whole_numbers(event, text)))
+            return self.schema.one_event.decode(msgspec.json.encode(_with_whole_numbers(event, text)))
         except msgspec.ValidationError as error:
             raise Unreadable(f"event {self.rows} and following cannot be held in memory: {error}") from error
 

@@ -53,6 +53,8 @@ class Kind:
 
     ph: str
     struct: type[msgspec.Struct]
+    #: The same for events with keys that the schema lacks, which are left out.
+    tolerant: type[msgspec.Struct]
     checks: tuple[Check, ...] = ()
     name_rules: tuple[NameRule, ...] = ()
     #: Keys that an event may have.
@@ -80,18 +82,24 @@ class EventSchema:
     validity: dict[tuple[str, bytes], bool] = field(default_factory=dict)
 
     @cached_property
-    def one_event(self) -> msgspec.json.Decoder[Any]:
-        """The decoder of one event."""
-        return msgspec.json.Decoder(self._any_kind)
+    def events(self) -> msgspec.json.Decoder[list[Any]]:
+        """The decoder of an array of events; it refuses a key that the schema lacks."""
+        any_kind = Union[tuple(kind.struct for kind in self.kinds)]  # noqa: UP007 - made at run time
+        return msgspec.json.Decoder(list[any_kind])  # type: ignore[valid-type]
 
     @cached_property
-    def events(self) -> msgspec.json.Decoder[list[Any]]:
-        """The decoder of an array of events."""
+    def tolerant_events(self) -> msgspec.json.Decoder[list[Any]]:
+        """The decoder of an array of events; it leaves out keys that the schema lacks."""
         return msgspec.json.Decoder(list[self._any_kind])  # type: ignore[name-defined]
+
+    @cached_property
+    def one_event(self) -> msgspec.json.Decoder[Any]:
+        """The decoder of one event; it leaves out keys that the schema lacks."""
+        return msgspec.json.Decoder(self._any_kind)
 
     @property
     def _any_kind(self) -> Any:
-        return Union[tuple(kind.struct for kind in self.kinds)]  # noqa: UP007 - made at run time
+        return Union[tuple(kind.tolerant for kind in self.kinds)]  # noqa: UP007 - made at run time
 
     @cached_property
     def _arguments(self) -> msgspec.json.Decoder[Any]:
@@ -117,7 +125,9 @@ class EventSchema:
 
 def compiled(row: Mapping[str, Any], root: Mapping[str, Any], extra: Mapping[str, Iterable[str]]) -> EventSchema:
     """Compile a row schema. `extra` names more arguments to read, by kind (`*`: all), besides those of the schema."""
-    return EventSchema(row=row, root=root, extra=extra, kinds=_kinds(row, extra), rows=RowSchema(row, root))
+    # A key that the schema lacks is a note, whatever else is wrong with the event.
+    rows = RowSchema({**row, "additionalProperties": True}, root)
+    return EventSchema(row=row, root=root, extra=extra, kinds=_kinds(row, extra), rows=rows)
 
 
 _ROW_KEYWORDS = frozenset({"type", "additionalProperties", "required", "properties", "allOf", "description", "title"})
@@ -220,9 +230,13 @@ def _kind(
         forbid_unknown_fields=True,
         gc=False,
     )
+    tolerant = msgspec.defstruct(
+        "Event", [], bases=(struct,), tag_field="ph", tag=ph, forbid_unknown_fields=False, gc=False
+    )
     return Kind(
         ph=ph,
         struct=struct,
+        tolerant=tolerant,
         checks=() if is_open else tuple(checks),
         name_rules=() if is_open else tuple(rules),
         keys=frozenset(properties),

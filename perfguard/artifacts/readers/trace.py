@@ -52,13 +52,17 @@ def read_trace(path: Path, schema: Mapping[str, Any]) -> Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streamed:
-    """What was found in a trace that went by: `unreadable` says where it broke, `broken` how many events break the schema."""
+    """What was found in a trace that went by: `unreadable` says where it broke, `broken` how many events break the schema.
+
+    `unknown` has the keys of events that the schema lacks, with the number of the first event that has each.
+    """
 
     document: dict[str, Any]
     path: str
     rows: int
     broken: int
     errors: tuple[RowError, ...]
+    unknown: Mapping[str, int]
     digest: bytes
     unreadable: Unreadable | None
 
@@ -107,6 +111,7 @@ def stream_trace(
         rows=decoder.rows,
         broken=decoder.broken,
         errors=tuple(decoder.errors),
+        unknown=decoder.unknown,
         digest=b"".join(digest.digest() for digest in digests.values()),
         unreadable=broken,
     )

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readers import chunks
 from perfguard.artifacts.readers.event_schema import compiled
+from perfguard.artifacts.readers.events import Events
 from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.table import Unreadable
@@ -60,7 +61,8 @@ def judged(path: Path, name: str) -> tuple[int, list[tuple[int, str, str]], str 
 
 def by_jsonschema(events: list[Any], name: str) -> tuple[int, list[tuple[int, str, str]]]:
     rules = schema(name)
-    validator = Draft202012Validator({**row_schema(rules), "$defs": rules.get("$defs", {})})
+    row = {**row_schema(rules), "additionalProperties": True}
+    validator = Draft202012Validator({**row, "$defs": rules.get("$defs", {})})
     refused = [(row, event) for row, event in enumerate(events) if not validator.is_valid(event)]
     words = [
         (row, error.json_path, in_json(error))
@@ -127,6 +129,46 @@ def test_it_refuses_what_jsonschema_refuses_in_its_words(tmp_path_factory, name,
         count, words, unreadable = judged(path, name)
     assert unreadable is None
     assert (count, words) == by_jsonschema(events, name)
+
+
+def unknown_keys(events: list[Any], name: str) -> dict[str, int]:
+    known = row_schema(schema(name))["properties"]
+    found: dict[str, int] = {}
+    for row, event in enumerate(events):
+        for key in event:
+            if key not in known:
+                found.setdefault(key, row)
+    return found
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@settings(max_examples=25)
+@given(data=st.data(), length=st.integers(300, 3000))
+@pytest.mark.variants(2)
+def test_a_key_that_the_schema_lacks_is_left_out(tmp_path_factory, name, data, length):
+    """The rest of the event is read, whether the key is on a few events or on all of them."""
+    events = json.loads(json.dumps(SAMPLES[name][: data.draw(st.integers(1, 40))]))
+    more = data.draw(st.sampled_from(["priority", "ts2", "Ph"]))
+    for event in data.draw(st.sampled_from([events, events[::7], events[-1:]])):
+        event[more] = data.draw(st.sampled_from(ODD))
+    path = tmp_path_factory.mktemp("trace") / "trace.json"
+    rules = schema(name)
+    seen: list[Any] = []
+
+    def consume(some: Events) -> None:
+        seen.extend(zip(some.column("name"), some.column("pid"), some.times("ts").ns.tolist(), strict=True))
+
+    kept = []
+    for one in (events, [{key: value for key, value in event.items() if key != more} for event in events]):
+        path.write_text(json.dumps(one))
+        seen.clear()
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(chunks, "CHUNK_BYTES", length)
+            result = stream_trace(path, compiled(row_schema(rules), rules, {}), consume)
+        assert (result.broken, result.unreadable, result.rows) == (0, None, len(events))
+        assert result.unknown == unknown_keys(one, name)
+        kept.append(list(seen))
+    assert kept[0] == kept[1]
 
 
 def broken_at_random(event: Any, random: Random) -> Any:
