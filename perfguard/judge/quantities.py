@@ -10,6 +10,8 @@ from perfguard.judge.step_time import TimeUnit, percent, three_digits
 from perfguard.judge.tolerance import Tolerance
 from perfguard.measure.measurement import Better, Metric, Value, finite
 
+#: From so many bytes on two numbers are compared in a larger unit.
+_MANY_BYTES = 10 * 1024
 _BYTES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _SIGNS = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}
 _EXACT = {Better.LOWER: "any increase", Better.HIGHER: "any decrease", Better.EQUAL: "any change"}
@@ -27,8 +29,11 @@ def show(value: Value) -> str:
 
 
 def with_unit(value: Value, metric: Metric) -> str:
-    """Return `8200 us`, or `12 names`."""
-    return show(value) if isinstance(value, list) else f"{show(value)} {metric.unit}"
+    """Return `8200 us`, `1.25 GiB`, or `12 names`."""
+    if isinstance(value, list):
+        return show(value)
+    in_bytes = metric.unit.partition("/")[0] == "bytes" and isinstance(value, (int, float))
+    return quantity(value, metric.unit) if in_bytes else f"{show(value)} {metric.unit}"
 
 
 def quantity(value: object, unit: str, *, beside: Iterable[object] = ()) -> str:
@@ -49,10 +54,28 @@ def quantity(value: object, unit: str, *, beside: Iterable[object] = ()) -> str:
 
 def size_bytes(count: float) -> str:
     """Return bytes as `512 bytes`, `7.50 KiB` or `1.25 GiB` (powers of 1024)."""
+    power = _power(count)
+    return f"{three_digits(count / 1024**power)} {_BYTES[power]}" if power else f"{show(count)} bytes"
+
+
+def sides_text(reference: Value, current: Value, unit: str) -> str:
+    """Return `8200 → 11340 us`, `0.750 → 1.00 MiB`: many bytes in a larger unit, unless both would read the same."""
+    base, _, each = unit.partition("/")
+    if base == "bytes" and isinstance(reference, (int, float)) and isinstance(current, (int, float)):
+        largest = max(abs(reference), abs(current))
+        power = _power(largest) if largest >= _MANY_BYTES else 0
+        before, now = (three_digits(side / 1024**power) for side in (reference, current))
+        if power and (before != now or reference == current):
+            return f"{before} → {now} {_BYTES[power]}{each and f'/{each}'}"
+    return f"{show(reference)} → {show(current)} {unit}".rstrip()
+
+
+def _power(count: float) -> int:
+    """Return the power of 1024 that suits a number of bytes."""
     power = 0
     while abs(count) >= 1024 and power < len(_BYTES) - 1:
         count, power = count / 1024, power + 1
-    return f"{three_digits(count)} {_BYTES[power]}" if power else f"{show(count)} bytes"
+    return power
 
 
 # -- changes ---------------------------------------------------------------------------------------------------------
@@ -75,21 +98,25 @@ def signed(value: float) -> str:
 def comparison_text(reference: float, current: float, unit: str) -> str:
     """Return `8200 → 11340 us, +38.3 %`: small counts as a difference, tiny changes with their unit."""
     difference = current - reference
-    change = change_text(reference, current)
-    if reference and isinstance(reference, int) and isinstance(current, int) and abs(difference) < 100:
+    sides, change = sides_text(reference, current, unit), change_text(reference, current)
+    is_scaled = not sides.endswith(unit)
+    is_count = not is_scaled and isinstance(reference, int) and isinstance(current, int)
+    if reference and is_count and abs(difference) < 100:
         change = signed(difference)
     elif reference and abs(difference) < 0.0005 * abs(reference):
         # It would be +0.0 %.
         change = f"{signed(difference)} {unit}"
-    return f"{show(reference)} → {show(current)} {unit}, {change}"
+    elif is_scaled and not reference:
+        change = f"{'+' if difference > 0 else '−'}{quantity(abs(difference), unit)}"
+    return f"{sides}, {change}"
 
 
 def readable(unit: str, largest: float) -> tuple[float, str]:
-    """Return a divisor for numbers of a unit, and the unit after the division: us become ms, bytes KiB."""
+    """Return a divisor for numbers of a unit, and the unit after the division: us become ms, bytes KiB or MiB."""
     if unit == "us" and largest >= 1000:
         return 1000.0, "ms"
-    if unit.startswith("bytes") and largest >= 1024:
-        return 1024.0, unit.replace("bytes", "KiB")
+    if unit.startswith("bytes") and (power := _power(largest)):
+        return 1024.0**power, unit.replace("bytes", _BYTES[power])
     return 1.0, unit
 
 

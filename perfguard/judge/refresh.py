@@ -11,7 +11,7 @@ from perfguard.errors import counted, listed
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Key, State, compare, lost_work
-from perfguard.judge.quantities import show
+from perfguard.judge.quantities import show, sides_text, with_unit
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
 from perfguard.judge.work import CENSUS
@@ -311,9 +311,10 @@ class _Terms:
         direction = self._direction(key, was, now)
         if was is None or now is None:
             what = "is new" if was is None else "is gone"
-            text = f"{label(*key)} {what}: {show(known.value)} {unit}".rstrip()
+            value = show(known.value) if metric is None else with_unit(known.value, metric)
+            text = f"{label(*key)} {what}: {value}"
             return Change(key=key, direction=direction, text=text)
-        text = f"{label(*key)} {show(was.value)} → {show(now.value)} {unit}".rstrip()
+        text = f"{label(*key)} {sides_text(was.value, now.value, unit)}"
         if key == _COST and self.step_us:
             # The same text as in a verdict.
             text = step_text(self.step_us, relative_change(was.value, now.value))

@@ -26,7 +26,7 @@ def ab_lines(verdict: Verdict, *, verbose: bool = False) -> list[str]:
     if verbose:
         lines += time_lines(verdict)
     else:
-        lines += [line for line in (where_text(verdict), *short_ledger_lines(verdict)) if line]
+        lines += [line for line in (where_text(verdict, after_work=True), *short_ledger_lines(verdict)) if line]
     if lines or verbose:
         lines += environment_lines(verdict, "base → now")
     lines += [printable(note) for note in verdict.notes if verbose or note.startswith(_NOT_TOGETHER)]

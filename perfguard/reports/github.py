@@ -15,7 +15,7 @@ from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import RunReport, by_outcome
 from perfguard.reports.overview import where_text
-from perfguard.reports.terminal import finding_line, finding_lines
+from perfguard.reports.terminal import after_work, finding_line, shown_findings
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 
@@ -74,7 +74,7 @@ def _annotation(verdicts: list[Verdict], root: Path, workspace: Path | None) -> 
 
 def _guidance(verdict: Verdict) -> list[str]:
     """Return where in the model it is, and the next commands. The recording may be gone with the job, so none names it."""
-    lines = [where] if (where := where_text(verdict)) else []
+    lines = [where] if (where := where_text(verdict, after_work=True)) else []
     worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
     if worst is not None and verdict.outcome is not Outcome.FAILED:
         lines.append(f"cause and fix: perfguard codes {worst.code.name}")
@@ -98,12 +98,13 @@ def _in_common(verdicts: list[Verdict]) -> str:
 def _lines(verdicts: list[Verdict]) -> tuple[list[str], int]:
     """Return the findings of one workload, or the worst of each of several; and the number of findings, or workloads, left."""
     if len(verdicts) > 1:
-        worst = [next(iter(finding_lines(without_details(one))), one.outcome.value) for one in verdicts]
+        worst = [next(iter(shown_findings(one, verbose=False)), one.outcome.value) for one in verdicts]
         lines = [f"{_own(one)}: {line}" for one, line in zip(verdicts, worst, strict=True)]
         return lines[:_FINDINGS], len(lines) - _FINDINGS
     findings = without_details(verdicts[0])
     found = [one for one in findings if not one.more][:_FINDINGS]
-    return [finding_line(one) for one in found], sum(one.more or 1 for one in findings) - len(found)
+    lines = after_work([finding_line(one) for one in found], verdicts[0])
+    return lines, sum(one.more or 1 for one in findings) - len(found)
 
 
 def _own(verdict: Verdict) -> str:

@@ -43,6 +43,8 @@ _FIRST_METRICS = (
     *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
     *("peak_memory_bytes", "host_memory_growth_bytes"),
 )
+#: Times of a step that grow with the work of its operators; a wait and a pause do not.
+_BY_WORK = ("step_cost", "step_ab", "step_time", "step_cpu_time", "run_cpu_time", "run_wall_time", "profiled_step_time")
 #: Packages that a step runs on; other differences of the environment are in the details.
 _RUNS_ON = ("torch", "torch_npu", "mindspore", "numpy", "python")
 
@@ -96,7 +98,7 @@ def overview(verdict: Verdict, provenance: Provenance) -> Overview:
     return Overview(
         headline=first,
         step=_step(verdict, first),
-        where=where_text(verdict, shapes=False),
+        where=where_text(verdict, shapes=False, after_work=True),
         shapes=tuple(changed_shapes(verdict, _of_the_cause(verdict))),
         since=_since(verdict, provenance),
         points=tuple((one, _message(one)) for one in shown),
@@ -144,6 +146,8 @@ def _with_cause(verdict: Verdict, found: Iterable[Comparison]) -> str:
     if len(others) < len(sentences) and (cause := cause_of_the_step(verdict)):
         return " ".join([f"{cause}: {step_clause(verdict)}.", *others])
     texts = [text for _, text in sentences]
+    if work := more_work(verdict):
+        return " ".join([f"The step does more work: {work}.", *texts])
     cause = cause_by_shapes(verdict)
     return " ".join([f"{cause}.", *texts] if cause and texts else texts)
 
@@ -302,10 +306,10 @@ def _of_the_cause(verdict: Verdict) -> list[str]:
     return sorted((one.subject for one in changed), key=lambda name: -shares.get(name, 0.0))[:_FIRST]
 
 
-def where_text(verdict: Verdict, *, shapes: bool = True) -> str:
+def where_text(verdict: Verdict, *, shapes: bool = True, after_work: bool = False) -> str:
     """Return the operators with a failing step's time or added work, or the reason why none is known; else empty.
 
-    With `shapes` those of the largest part are in it.
+    With `shapes` those of the largest part are in it. It comes `after_work` where the text of `more_work` is already shown.
 
     Calls are exact: an operator that runs more often is named if the recording does not show which one took the time.
     """
@@ -315,15 +319,41 @@ def where_text(verdict: Verdict, *, shapes: bool = True) -> str:
     is_slower = step is not None and (step.change or 0) > 0
     if is_slower and isinstance(found, tuple):
         return _where_the_time_went(verdict, found, shapes=shapes)
-    failed = _failed(verdict)
-    # With a rule of the user, an operator that runs less often can fail too.
-    changes = [one for one in verdict.comparisons if one.metric == "operator_calls" and one.is_more]
-    changes = _by_weight(verdict, [one for one in changes if one.label in failed])
-    if names := [f"{printable(one.subject)} ({_calls(one)})" for one in changes]:
-        return f"The step does more work: {listed(names, _FIRST)}."
+    if added := _added(verdict):
+        is_shown = after_work and more_work(verdict)
+        return "" if is_shown else f"The step does more work: {listed([_with_calls(one) for one in added], _FIRST)}."
     if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
         return unattributed_text(found)
     return ""
+
+
+def more_work(verdict: Verdict) -> str:
+    """Return `aten::mm (3 → 7 calls a step), aten::gelu (new)` if a time failed, and these are its cause; else empty.
+
+    They are if operators failed for added work, and no ledger says that most of the time went into another one.
+    """
+    if verdict.outcome is not Outcome.FAILED or set(_BY_WORK).isdisjoint(_failed(verdict)):
+        return ""
+    added, found = _added(verdict), attribution_of(verdict)
+    first = found[0] if isinstance(found, tuple) and found else None
+    if first is not None and first.subject not in {one.subject for one in added}:
+        return ""
+    if first is not None and first.cause is Cause.PER_CALL and not is_newly_called(first):
+        # It is called more often, but most of the time is that each call takes longer.
+        return ""
+    return listed([_with_calls(one) for one in added], _FIRST)
+
+
+def _added(verdict: Verdict) -> list[Comparison]:
+    """Return the operators that failed because they are called more often, those with most of the time first."""
+    failed = _failed(verdict)
+    # With a rule of the user, an operator that runs less often can fail too.
+    changes = [one for one in verdict.comparisons if one.metric == "operator_calls" and one.is_more]
+    return _by_weight(verdict, [one for one in changes if one.label in failed])
+
+
+def _with_calls(one: Comparison) -> str:
+    return f"{printable(one.subject)} ({_calls(one)})"
 
 
 def _by_weight(verdict: Verdict, changes: Iterable[Comparison]) -> list[Comparison]:

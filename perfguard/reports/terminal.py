@@ -21,7 +21,7 @@ from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
-from perfguard.reports.overview import baseline_commit, trade_off, where_text, with_upgrade
+from perfguard.reports.overview import baseline_commit, more_work, trade_off, where_text, with_upgrade
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
 from perfguard.screen import LOG, Screen, printable
@@ -48,7 +48,7 @@ def failure_message(
     worst, *others = shown_findings(verdict, verbose=verbose) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
     # The cause comes before its effects: views, wrappers, memory. Long parts come after what to do.
-    lines += [f"  {line}" for line in (trade_off(verdict), where_text(verdict)) if line]
+    lines += [f"  {line}" for line in (trade_off(verdict), where_text(verdict, after_work=True)) if line]
     if verdict.outcome is Outcome.FAILED and (commit := baseline_commit(verdict)):
         lines.append(f"  see what changed since the baseline: git diff {commit}")
     lines.append(f"  {_advice(verdict, refresh_command)}")
@@ -79,8 +79,15 @@ def environment_lines(verdict: Verdict, sides: str = "baseline → now") -> list
 
 
 def shown_findings(verdict: Verdict, *, verbose: bool) -> list[str]:
-    """Return the findings of a verdict, without details of the step time unless `verbose`."""
-    return finding_lines(verdict.findings if verbose else without_details(verdict), most=most_shown(verbose))
+    """Return the findings of a verdict, without details of the step time unless `verbose`, after added work."""
+    findings = verdict.findings if verbose else without_details(verdict)
+    return after_work(finding_lines(findings, most=most_shown(verbose)), verdict)
+
+
+def after_work(findings: list[str], verdict: Verdict) -> list[str]:
+    """Return lines of findings, the first one after the added work if that is the cause of a failing time."""
+    work = more_work(verdict)
+    return [f"more work: {work}; {findings[0]}", *findings[1:]] if work and findings else findings
 
 
 def most_shown(verbose: bool) -> int | None:
@@ -330,7 +337,7 @@ def warning_lines(verdicts: Iterable[Verdict]) -> list[str]:
 
 def _one_line(verdict: Verdict) -> str:
     """Return `FAILED test_a.py::test_a: R102 steps 3 → 4 ...`, with the worst finding."""
-    worst = next(iter(finding_lines(without_details(verdict))), "nothing was compared")
+    worst = next(iter(shown_findings(verdict, verbose=False)), "nothing was compared")
     return f"{result(verdict)}  {printable(verdict.workload)}: {worst}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 
 from perfguard.errors import counted
-from perfguard.judge.quantities import change_text, limit_text, show
+from perfguard.judge.quantities import change_text, limit_text, show, sides_text
 from perfguard.judge.step_time import three_digits
 from perfguard.judge.trend import Change, Moment, Series, Trend
 from perfguard.measure.measurement import Better
@@ -142,7 +142,8 @@ def _change(change: Change, unit: str) -> str:
 
 
 def _levels(before: float, after: float, unit: str) -> str:
-    return f"{_value(before, unit)} → {_value(after, unit)} {unit}, {_since(before, after)}"
+    sides = f"{_value(before, unit)} → {_value(after, unit)} ms" if unit == "ms" else sides_text(before, after, unit)
+    return f"{sides}, {_since(before, after)}"
 
 
 def _since(before: float, after: float) -> str:

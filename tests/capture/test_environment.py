@@ -6,7 +6,9 @@ import pytest
 
 from perfguard.capture.environment import cpu_model, cpu_model_in
 
-X86 = "vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: {name}\nstepping\t: {stepping}\n"
+X86 = (
+    "vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: {name}\nstepping\t: {stepping}\n"
+)
 ARM = (
     "BogoMIPS\t: 200.00\nCPU implementer\t: {implementer}\nCPU architecture: 8\nCPU variant\t: {variant}\n"
     "CPU part\t: {part}\nCPU revision\t: {revision}\n"

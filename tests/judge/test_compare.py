@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from perfguard.findings import Severity, worst_first
 from perfguard.judge.compare import Comparison, State, changes_text, compare
-from perfguard.judge.quantities import show
+from perfguard.judge.quantities import show, sides_text
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.work import COUNTED
 from perfguard.measure import METRICS, Kind, Measurement
@@ -480,14 +480,43 @@ def test_a_change_is_named_by_kind_with_the_first_names():
             423414784,
             422914784,
             {},
-            "peak_memory_bytes 423414784 → 422914784 bytes, −0.1 %: better than the baseline",
+            "peak_memory_bytes 404 → 403 MiB, −0.1 %: better than the baseline",
         ),
         (
             "peak_memory_bytes",
             10_000_000,
             10_012_000,
             {},
-            "peak_memory_bytes 10000000 → 10012000 bytes, +0.1 % (allowed +0.1 %)",
+            "peak_memory_bytes 9.54 → 9.55 MiB, +0.1 % (allowed +0.1 %)",
+        ),
+        (
+            "memory_allocated_bytes",
+            1969196,
+            6828076,
+            {},
+            "memory_allocated_bytes 1.88 → 6.51 MiB/step, +246.7 % (allowed +0.1 %)",
+        ),
+        (
+            "memory_allocated_bytes",
+            0,
+            1 << 20,
+            {},
+            "memory_allocated_bytes 0 → 1.00 MiB/step, +1.00 MiB/step (allowed +0.1 %)",
+        ),
+        # Few bytes stay what they are, as do numbers that would read the same.
+        (
+            "memory_growth_bytes",
+            0,
+            4096,
+            {},
+            "memory_growth_bytes 0 → 4096 bytes/step, +4096 (exact: any increase fails)",
+        ),
+        (
+            "memory_growth_bytes",
+            1 << 20,
+            (1 << 20) + 12,
+            {},
+            "memory_growth_bytes 1048576 → 1048588 bytes/step, +12 (exact: any increase fails)",
         ),
         (
             "memory_growth_bytes",
@@ -575,7 +604,9 @@ def test_any_two_numbers_are_compared_in_one_line(before, now):
         found = one(metric, before, now)
         if found.finding is not None:
             assert found.finding.place == metric
-            assert found.finding.message.startswith(f"{metric} {show(before)} → {show(now)} ")
+            in_bytes = metric == "peak_memory_bytes"
+            sides = sides_text(before, now, "bytes") if in_bytes else f"{show(before)} → {show(now)} "
+            assert found.finding.message.startswith(f"{metric} {sides}")
             assert "\n" not in found.finding.message
 
 

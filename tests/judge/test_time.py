@@ -404,7 +404,7 @@ def test_a_leak_is_judged_like_the_cost(before, kept, asked, outcome):
     assert [message.partition(", +")[0] for message in failed] == {
         65_800.0: ["host_memory_growth_bytes 0.195 → 64.3 KiB/step"],
         8393.0: ["host_memory_growth_bytes 0.195 → 8.2 KiB/step"],
-        1.3 * (1 << 20): ["host_memory_growth_bytes 1024 → 1331.2 KiB/step"],
+        1.3 * (1 << 20): ["host_memory_growth_bytes 1 → 1.3 MiB/step"],
     }.get(kept[-1], [])
 
 

@@ -14,7 +14,8 @@ from perfguard.judge.refresh import Refresh
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.recording import Provenance
-from perfguard.reports.overview import headline, overview, sentence, where_text
+from perfguard.reports.overview import headline, more_work, overview, sentence, where_text
+from perfguard.reports.terminal import shown_findings
 from tests.reports import runs_to_show as show
 
 NOBODY = Provenance()
@@ -207,7 +208,32 @@ def test_added_work_is_named_where_no_operator_has_the_time(before, now, severit
     calls = comparison("operator_calls", before, now, "aten::mm")
     of_calls = replace(error(Code.R102, calls.label), severity=severity)
     found = replace(found, findings=(*found.findings, of_calls), comparisons=(*found.comparisons, calls))
-    assert overview(found, NOBODY).where == expected
+    assert where_text(found) == expected
+    # It leads the headline, and then does not follow it.
+    is_work = expected != UNKNOWN
+    assert headline(found).startswith(f"{expected} A step became slower: ") is is_work
+    assert overview(found, NOBODY).where == ("" if is_work else expected)
+    first, *_ = shown_findings(found, verbose=False)
+    assert first.startswith("more work: aten::mm (") is is_work
+
+
+def test_added_work_leads_only_where_a_time_failed_and_no_operator_explains_it_otherwise():
+    calls = comparison("operator_calls", 3, 7, "aten::mm")
+    of_calls = error(Code.R102, calls.label)
+    memory = error(Code.R102, "peak_memory_bytes[cpu]")
+    without_time = verdict(Outcome.FAILED, memory, of_calls, comparisons=[calls])
+    waits = verdict(Outcome.FAILED, error(Code.R101, "run_blocked_time"), of_calls, comparisons=[calls])
+    elsewhere = slower(part(Cause.PER_CALL, 900_000, "aten::sort"))
+    elsewhere = replace(
+        elsewhere, findings=(*elsewhere.findings, of_calls), comparisons=(*elsewhere.comparisons, calls)
+    )
+    assert [more_work(one) for one in (without_time, waits, elsewhere)] == ["", "", ""]
+    assert [where_text(one) for one in (without_time, waits)] == [
+        "The step does more work: aten::mm (3 → 7 calls a step)."
+    ] * 2
+    here = slower(part(Cause.CALLS, 900_000, "aten::mm"))
+    here = replace(here, findings=(*here.findings, of_calls), comparisons=(*here.comparisons, calls))
+    assert more_work(here) == "aten::mm (3 → 7 calls a step)"
 
 
 def test_operators_that_changed_are_told_by_their_share_of_the_time():
@@ -405,6 +431,7 @@ def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
         **timed("step_time", 20.0),
     )
     assert headline(found) == (
+        "The step does more work: a (1 → 2 calls a step). "
         "A step became slower: 10.0 → 20.0 us (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
     )
     # What stands first in the headline stands first below it, too.
