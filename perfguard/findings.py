@@ -110,6 +110,7 @@ class Code(_Named, Enum):
     B112 = "the machine was busy"
     B113 = "the stored time is out of date"
     B114 = "the stored baseline cannot be read"
+    B115 = "an unnamed parameter does what another one did"
     R101 = "worse than the tolerance allows"
     R102 = "an exact metric differs"
     R103 = "a metric vanished"

@@ -40,6 +40,25 @@ def workload_of(text: str) -> Workload:
     )
 
 
+def renumbered(text: str, arguments: Collection[str], stored: Iterable[str]) -> list[str]:
+    """Return the `stored` workloads of the same test that differ in the numbers of unnamed parameters alone.
+
+    pytest numbers the values of an argument that have no text of their own: `test_b[cfg0-relu]`.
+    """
+    if not arguments:
+        return []
+    number = re.compile(rf"(?<=[\[-])({'|'.join(map(re.escape, sorted(arguments)))})[0-9]+(?=[\]-])")
+
+    def plain(name: str) -> tuple[str, str, str]:
+        found = workload_of(name)
+        return found.function, number.sub(r"\1*", found.parameters), found.name
+
+    mine = plain(text)
+    if mine[1] == workload_of(text).parameters:
+        return []
+    return [one for one in stored if one != text and plain(one) == mine]
+
+
 def places(text: str) -> tuple[str, str, str, str]:
     """Return the places of a workload, the widest first: its file, its test function, its test, itself."""
     found = workload_of(text)

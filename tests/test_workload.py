@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.workload import moved, moves, named, places, workload_of
+from perfguard.workload import moved, moves, named, places, renumbered, workload_of
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,23 @@ def test_the_fewest_moves_that_rename_workloads(names, stored, found):
     for old, new in found:
         renamed |= moved(everything, old, new)
     assert renamed == names
+
+
+@pytest.mark.parametrize(
+    "workload, arguments, found",
+    [
+        ("t.py::b[cfg0-relu]", ("cfg", "kind"), ["t.py::b[cfg1-relu]", "t.py::b[cfg12-relu]"]),
+        ("t.py::b[cfg7-relu]", ("cfg",), ["t.py::b[cfg0-relu]", "t.py::b[cfg1-relu]", "t.py::b[cfg12-relu]"]),
+        ("t.py::b[cfg0-relu]#decode", ("cfg",), ["t.py::b[cfg1-relu]#decode"]),
+        # Another argument's value, a value of its own, another test, no parameters.
+        ("t.py::b[cfg0-relu]", ("kind",), []),
+        ("t.py::b[wide-relu]", ("cfg",), []),
+        ("t.py::c[cfg1-relu]", ("cfg",), []),
+        ("t.py::b", ("cfg",), []),
+        ("t.py::b[cfg0-relu]", (), []),
+    ],
+)
+def test_the_other_numbers_of_unnamed_parameters(workload, arguments, found):
+    stored = [f"t.py::b[{one}-relu]" for one in ("cfg0", "cfg1", "cfg12", "wide", "xcfg3", "cfg")]
+    stored += ["t.py::b[cfg1-gelu]", "t.py::b[cfg1-relu]#decode", "t.py::c[cfg9]", "t.py::b"]
+    assert renumbered(workload, arguments, stored) == found

@@ -18,7 +18,7 @@ from perfguard.errors import StoreError, UsageError
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import Refresh
-from perfguard.judge.renames import lacks_baseline, with_rename
+from perfguard.judge.renames import lacks_baseline, with_changed_places, with_rename
 from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.confirmation import Budget, Confirmation
@@ -34,6 +34,7 @@ from perfguard.settings import Settings, with_marker
 from perfguard.stores.calibration import read_calibration
 from perfguard.stores.directory import file_name
 from perfguard.timing import LostRun, Timing
+from perfguard.workload import renumbered
 
 
 class Judging:
@@ -129,6 +130,7 @@ class Judging:
             runs=settings.runs,
             confirm=None if timed is None else self._confirmation(workload, settings, took_s=timed[1]),
         )
+        verdict = with_changed_places(verdict, self._renumbered(verdict), policy=settings.policy)
         if not lacks_baseline(verdict):
             return verdict
         unused, stored = self._baselines_without_test
@@ -176,6 +178,18 @@ class Judging:
             settings = self.projects.of_workload(verdict.workload).settings
             by_root.setdefault(settings.root, (settings, []))[1].append(verdict)
         return " ".join(dict.fromkeys(filter(None, (_error_rate(*one) for one in by_root.values()))))
+
+    def _renumbered(self, verdict: Verdict) -> Iterator[Baseline]:
+        """Yield the baselines of the same test with other numbers of unnamed parameters, if the verdict may be of one."""
+        item = self._owners.get(verdict.workload)
+        arguments = item.callspec.params if item is not None and hasattr(item, "callspec") else ()
+        if verdict.refresh is Refresh.DUE and self.update is not Update.RATCHET:
+            return
+        with suppress(StoreError):
+            # A damaged baseline of another test is reported by that test.
+            for workload in renumbered(verdict.workload, arguments, self.collected.workloads() if arguments else ()):
+                if (found := self.projects.load(workload)) is not None:
+                    yield found
 
     @cached_property
     def _baselines_without_test(self) -> tuple[list[Baseline], list[str]]:

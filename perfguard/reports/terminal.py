@@ -118,6 +118,8 @@ def _advice(verdict: Verdict, refresh_command: str) -> str:
         return "find out why the processes ended, then run the same command again"
     if is_undecided and Code.B114 in codes:
         return "nothing was compared: restore the baseline as the message says, then run the same command again"
+    if is_undecided and Code.B115 in codes:
+        return "nothing was compared; with names, the next run shows the commands that give each parameter its baseline"
     if is_undecided and Code.B102 in codes:
         return f"nothing was compared; if it was changed on purpose: {refresh_command} --perfguard-reason 'why'"
     if is_undecided:

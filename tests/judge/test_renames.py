@@ -8,7 +8,7 @@ import pytest
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge.renames import lacks_baseline, renames, with_rename
+from perfguard.judge.renames import lacks_baseline, renames, with_changed_places, with_rename
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, compared
 from tests.facts import FINGERPRINT, HERE, baseline, measured
@@ -110,3 +110,82 @@ def test_a_renamed_test_that_is_worse_fails_against_its_old_baseline():
     assert verdict.findings[0].message.startswith("operator_calls[aten::relu] 3 → 5 calls/step")
     assert "was this t/test_b.py::test_net?" in verdict.findings[1].message
     assert lacks_baseline(verdict)
+
+
+# -- parameters without names ------------------------------------------------------------------------------------------
+
+ZERO, ONE, TWO = (f"t/test_a.py::test_net[cfg{number}]" for number in range(3))
+#: What each parameter did when its baseline was stored.
+STORED = {ZERO: {"aten::addmm": 1}, ONE: {"aten::addmm": 2}, TWO: {"aten::addmm": 3}}
+
+
+def judged(workload, counts, *, has_baseline=True):
+    alone = replace(without_baseline(workload, counts), outcome=Outcome.PASSED, findings=())
+    return compared(alone, unused(workload, STORED[workload]) if has_baseline else None, policy=Policy())
+
+
+def placed(verdict):
+    others = [unused(name, counts) for name, counts in STORED.items() if name != verdict.workload]
+    return with_changed_places(verdict, others, policy=Policy())
+
+
+@pytest.mark.parametrize(
+    "workload, counts, before, was",
+    [
+        # Worse than its own baseline, fewer calls, and without one.
+        (ZERO, STORED[TWO], Outcome.FAILED, "cfg0 is what cfg2 was"),
+        (TWO, STORED[ZERO], Outcome.FAILED, "cfg2 is what cfg0 was"),
+        (TWO, STORED[ONE], Outcome.CHANGED, "cfg2 is what cfg1 was"),
+    ],
+)
+def test_an_unnamed_parameter_that_changed_places_is_recognised(workload, counts, before, was):
+    verdict = judged(workload, counts)
+    assert verdict.outcome is before
+    found = placed(verdict)
+    assert (found.outcome, [one.code for one in found.findings]) == (Outcome.INCONCLUSIVE, [Code.B115])
+    assert found.findings[0].message.startswith(f"{was}: ")
+    assert found.comparisons == ()
+
+
+def test_a_parameter_that_is_one_more_is_recognised_without_a_baseline():
+    verdict = replace(judged(ZERO, STORED[TWO], has_baseline=False), workload="t/test_a.py::test_net[cfg3]")
+    (finding,) = placed(verdict).findings
+    assert finding.message.startswith("cfg3 is what cfg2 was: ")
+
+
+@pytest.mark.parametrize(
+    "workload, counts",
+    [
+        pytest.param(ZERO, STORED[ZERO], id="as it was"),
+        pytest.param(ZERO, {"aten::addmm": 9}, id="as none was"),
+        pytest.param(ZERO, {**STORED[TWO], "aten::relu": 1}, id="one operator more"),
+    ],
+)
+def test_what_is_as_before_or_as_no_other_keeps_its_verdict(workload, counts):
+    verdict = judged(workload, counts)
+    assert placed(verdict) is verdict
+
+
+def test_a_parameter_of_another_window_or_of_other_bytes_is_no_other_one():
+    verdict = judged(ZERO, STORED[TWO])
+    other = unused(TWO, STORED[TWO])
+    threads = replace(other, fingerprint=replace(other.fingerprint, threads=7))
+    bytes_ = replace(other, measurements=(*other.measurements, measured("memory_allocated_bytes", 8, "cpu")))
+    for one in (threads, bytes_, unused(TWO, {})):
+        assert with_changed_places(verdict, [one], policy=Policy()) is verdict
+
+
+def test_what_is_invalid_is_not_placed():
+    verdict = replace(judged(ZERO, STORED[TWO]), outcome=Outcome.INVALID)
+    assert placed(verdict) is verdict
+
+
+def test_the_most_alike_has_the_same_shapes():
+    """Parameters that only differ in a size run the same operators."""
+
+    def of(workload, size):
+        return baseline(*calls(CALLS), measured("operator_shapes", {f"[{size}]": 6}, "aten::addmm"), workload=workload)
+
+    verdict = without_baseline("t/test_a.py::test_net[wide]")
+    verdict = replace(verdict, measurements=of(verdict.workload, 64).measurements)
+    assert renames([verdict], [of(ZERO, 16), of(TWO, 64), of(ONE, 32)]) == {TWO: verdict.workload}

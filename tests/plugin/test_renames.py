@@ -89,3 +89,82 @@ def test_a_damaged_baseline_of_another_test_is_reported_once_and_hides_no_verdic
     assert run.counts == {"failed": 2}
     assert "perfguard INCONCLUSIVE: B101 no baseline to compare with: there is none" in run.out
     assert "test_c--test_gone.json is damaged" in run.line("is damaged")
+
+
+# -- parameters without names ------------------------------------------------------------------------------------------
+
+NETS = """
+import dataclasses
+import pytest
+import torch
+import perfguard as pg
+
+pytestmark = pytest.mark.perfguard(backend="torch", window=pg.StepWindow(skip_first=1, active=2))
+
+
+@dataclasses.dataclass
+class Net:
+    width: int
+
+
+@pytest.mark.parametrize("net", [Net(width) for width in {widths}]{ids})
+def test_net(perfguard, net):
+    x = torch.ones(4, net.width)
+
+    def step():
+        for _ in range({calls}):
+            torch.mm(x, x.T)
+
+    perfguard(step)
+"""
+
+
+def nets(project, *widths, ids=False, calls=1):
+    named = ", ids=lambda net: f'wide{net.width}'" if ids else ""
+    project.write("test_n.py", NETS.format(widths=widths, ids=named, calls=calls))
+
+
+def judged(project):
+    run = project.run("--perfguard", "--perfguard-time=off", "--perfguard-report=report.json", "-p", "no:randomly")
+    found = {name.partition("::")[2]: one for name, one in project.findings().items()}
+    return run, found
+
+
+@pytest.mark.variants(1)
+def test_parameters_that_only_changed_places_are_recognised(project, monkeypatch):
+    nets(project, 8, 16, 32)
+    assert project.run("--perfguard-update", "--perfguard-time=off").status == 0
+    run, found = judged(project)
+    assert (run.status, {outcome for outcome, _ in found.values()}) == (0, {"PASSED"}), run.text
+
+    nets(project, 32, 16, 8)
+    run, found = judged(project)
+    moved = ("INCONCLUSIVE", ["B115"])
+    assert found == {"test_net[net0]": moved, "test_net[net1]": ("PASSED", []), "test_net[net2]": moved}, run.text
+    assert "net0 is what net2 was: " in run.out
+    assert "net2 is what net0 was: " in run.out
+
+    # A ratchet stores no improvement that is none.
+    before = project.baselines
+    project.run("--perfguard-ratchet", "--perfguard-time=off")
+    assert project.baselines == before
+
+    # With names each finds its baseline, whatever its place.
+    nets(project, 32, 16, 8, ids=True)
+    run, found = judged(project)
+    assert {outcome for outcome, _ in found.values()} == {"INCONCLUSIVE"}
+    monkeypatch.chdir(project.directory)
+    lines = [line for line in run.out.splitlines() if " renamed? " in line]
+    for line in lines:
+        assert perfguard(*shlex.split(line.partition(" renamed? ")[2])[1:]).exit_code == 0
+    run, found = judged(project)
+    assert (len(lines), run.status) == (3, 0), run.text
+
+
+@pytest.mark.exhaustive
+def test_a_parameter_that_is_as_none_was_is_judged_by_its_own_baseline(project):
+    nets(project, 8, 16, 32)
+    assert project.run("--perfguard-update", "--perfguard-time=off").status == 0
+    nets(project, 8, 16, 32, calls=3)
+    _, found = judged(project)
+    assert {outcome for outcome, _ in found.values()} == {"FAILED"}
