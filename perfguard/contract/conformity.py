@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from perfguard.artifacts.readers import NO_DOCUMENT, Content
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowSchema, documents_in_cells, row_schema, unnamed_columns
@@ -12,6 +12,9 @@ from perfguard.artifacts.table import Cells, Table
 from perfguard.dialects.disagreement import disagreements
 from perfguard.findings import Code, Finding, Severity
 from perfguard.validator import Validator
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 _LONGEST_MESSAGE = 300
 
@@ -51,10 +54,14 @@ def document_findings(content: Content, rules: Mapping[str, Any], place: str) ->
     if document is NO_DOCUMENT or content.tables:
         return
     unknown: dict[str, str] = {}
-    errors = []
+    errors: list[ValidationError] = []
     for error in Validator(rules).errors(document):
-        if error.validator == "additionalProperties" and error.validator_value is False:
-            for key in unnamed_columns(error.instance, error.schema):
+        if (
+            error.validator == "additionalProperties"
+            and isinstance(error.schema, Mapping)
+            and error.validator_value is False
+        ):
+            for key in unnamed_columns(cast("Mapping[str, Any]", error.instance), error.schema):
                 unknown.setdefault(key, f"{place} {error.json_path}")
         elif len(errors) > SHOWN_VIOLATIONS:
             break

@@ -53,7 +53,7 @@ class EventDecoder:
         self.unknown: dict[str, int] = {}
         #: Whether all events of the last chunk were proven valid as they were decoded.
         self.was_proven = True
-        self._kinds = {type(None): -1}
+        self._kinds: dict[type, int] = {type(None): -1}
         for number, kind in enumerate(schema.kinds):
             self._kinds |= {kind.struct: number, kind.tolerant: number}
         self._known_keys = frozenset(schema.row["properties"])

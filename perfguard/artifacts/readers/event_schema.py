@@ -84,8 +84,7 @@ class EventSchema:
     @cached_property
     def events(self) -> msgspec.json.Decoder[list[Any]]:
         """The decoder of an array of events; it refuses a key that the schema lacks."""
-        any_kind = Union[tuple(kind.struct for kind in self.kinds)]  # noqa: UP007 - made at run time
-        return msgspec.json.Decoder(list[any_kind])  # type: ignore[valid-type]
+        return msgspec.json.Decoder(list[self._any_known])  # type: ignore[name-defined]
 
     @cached_property
     def tolerant_events(self) -> msgspec.json.Decoder[list[Any]]:
@@ -96,6 +95,10 @@ class EventSchema:
     def one_event(self) -> msgspec.json.Decoder[Any]:
         """The decoder of one event; it leaves out keys that the schema lacks."""
         return msgspec.json.Decoder(self._any_kind)
+
+    @property
+    def _any_known(self) -> Any:
+        return Union[tuple(kind.struct for kind in self.kinds)]  # noqa: UP007 - made at run time
 
     @property
     def _any_kind(self) -> Any:
