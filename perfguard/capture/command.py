@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from perfguard.capture.chatter import is_chatter
 from perfguard.errors import CaptureError, UsageError
 
 #: Seconds that a process has to end by itself after each signal.
@@ -224,6 +225,8 @@ def last_line(output: str | Path, *marks: str, only_errors: bool = False) -> str
     text = output if isinstance(output, str) else output.read_text(encoding="utf-8", errors="replace")
     # A line without a letter or a digit is a rule.
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
+    # What a profiler writes in every run is no reason, unless there is nothing else.
+    lines = [line for line in lines if not is_chatter(line)] or lines
     errors = [line for line in lines if _ERROR.match(line) or line.startswith(marks)]
     last = next(reversed(errors or ([] if only_errors else lines)), "")
     found = _ERROR.match(last)

@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from perfguard.capture.chatter import folded
 from perfguard.capture.checkout import provenance
 from perfguard.capture.environment import cpu_model
 from perfguard.errors import PerfguardError, UsageError, counted
 from perfguard.findings import Code
 from perfguard.gate import Update
+from perfguard.judge.verdict import Outcome
 from perfguard.plugin.fixture import GUARD, GateGuard
 from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
@@ -236,6 +238,8 @@ class GateSession:
         if guard is not None and (call.when == "call" or len(guard.verdicts) > guard.reported):
             guard.reported = len(guard.verdicts)
             setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
+        if guard is not None and self.config.get_verbosity() <= 0 and _is_judged(guard, call):
+            report.sections = [(name, folded(text)) for name, text in report.sections]
         if guard is not None and self.config.option.tbstyle not in ("no", "line"):
             _tell_once(report)
         return report
@@ -415,6 +419,13 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
 def _is_green(status: object) -> bool:
     """Whether the system takes a status for success: it keeps 8 bits of it."""
     return status is None or (isinstance(status, (int, float)) and status % 256 == 0)
+
+
+def _is_judged(guard: GateGuard, call: pytest.CallInfo[None]) -> bool:
+    """Whether a test ended as its verdicts say, so that nothing that was captured is the reason of an error."""
+    is_valid = all(verdict.outcome is not Outcome.INVALID for verdict in guard.verdicts)
+    is_own = call.excinfo is None or call.excinfo.errisinstance(pytest.fail.Exception)
+    return bool(guard.verdicts) and is_valid and is_own
 
 
 def _tell_once(report: pytest.TestReport) -> None:
