@@ -6,10 +6,11 @@ output (test data of MindInsight). No other real file is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from perfguard.testing import minddata
 from perfguard.testing.formats import (
+    Event,
     Files,
     below,
     columns,
@@ -29,6 +30,8 @@ from perfguard.testing.truth import Execution, Kernel, Operator, Output, Rank, S
 
 _LAUNCH = "cuLaunchKernel"
 _STREAM = 17
+#: Lanes of the timeline.
+_STEPS_LANE, _OPERATORS_LANE = 100000, 100002
 _DIMENSIONS = {"block_dim": "256,1,1", "grid_dim": "8,1,1"}
 
 
@@ -48,9 +51,13 @@ def directory(output: Output) -> Files:
         f"start_time_{number}.txt": lines_bytes(
             [f"host_monotonic_raw_time(ns): {rank.start_ns % 10**15}", f"gpu_start_time(ns): {rank.start_ns}"]
         ),
-        f"profiler_info_{number}.json": profiler_info(output, analysed_ns=rank.end_ns, known={"graph_ids": [0]}),
+        f"profiler_info_{number}.json": profiler_info(
+            output, analysed_ns=rank.end_ns, known={"graph_ids": [output.truth.graph]}
+        ),
         **_timeline(output),
     }
+    if output.on["graph"]:
+        files |= _step_trace(output)
     if output.on["dynamic_shape"]:
         files[f"dynamic_shape_info_{number}.json"] = _dynamic_shapes(rank)
     if output.on["data_process"]:
@@ -84,11 +91,12 @@ def _types(rank: Rank) -> bytes:
 
 
 def _activities(rank: Rank) -> bytes:
+    """Write the activities by their names, each under the operator that it first ran for."""
     rows = []
-    for runs in rank.runs():
-        times = [us(one.duration_ns) for one in runs.runs]
+    for name, ones in grouped(rank.kernels, lambda one: _activity(one.operator)).items():
+        times = [us(one.duration_ns) for one in ones]
         total = sum(times)
-        what = (_activity(runs.operator), _LAUNCH, runs.operator.full_name, _STREAM, *_DIMENSIONS.values())
+        what = (name, _LAUNCH, ones[0].operator.full_name, _STREAM, *_DIMENSIONS.values())
         rows.append((*what, len(times), *map(six_digits, (total, total / len(times), max(times), min(times)))))
     return csv_bytes(columns("gpu_activity_data"), rows, newline="\n")
 
@@ -98,8 +106,11 @@ def _stamped(one: Execution) -> str:
 
 
 def _activity_timestamps(rank: Rank) -> bytes:
+    runs = grouped(rank.kernels, lambda one: _activity(one.operator))
     return lines_bytes(
-        f"{_activity(one.operator)};{_STREAM};{one.start_ns};{six_digits(us(one.duration_ns))}" for one in rank.kernels
+        f"{name};{_STREAM};{one.start_ns};{six_digits(us(one.duration_ns))}"
+        for name, ones in runs.items()
+        for one in ones
     )
 
 
@@ -107,13 +118,33 @@ def _shapes(operator: Operator) -> list[str]:
     return [str(list(shape)) for shape in operator.shapes]
 
 
+def _points_of_steps(rank: Rank) -> Iterator[list[tuple[str, int]]]:
+    """Yield of every step the operators that begin it, begin and end its passes, and end it, with their times in ns."""
+    for step in rank.steps:
+        inside = of_step(rank.executions, step.step)
+        starts = [(one.operator.full_name, one.start_ns) for one in (inside[0], inside[0], inside[-2])]
+        yield [*starts, (inside[-1].operator.full_name, inside[-1].start_ns + inside[-1].duration_ns)]
+
+
 def _step_points(rank: Rank) -> bytes:
-    """Write the first and the last operator of a step, with their starts and ends in counts of 10 ns."""
-    lines = []
-    for runs in (rank.runs()[0], rank.runs()[-1]):
-        spans = " ".join(f"{kernel.start_ns // 10},{kernel.end_ns // 10}" for kernel in runs.runs)
-        lines.append(f"{runs.operator.full_name} {spans}")
-    return lines_bytes(lines)
+    """Write the points of every step, a step a line: kernels are launched asynchronously."""
+    return lines_bytes(" ".join(f"{name},{ns}" for name, ns in points) for points in _points_of_steps(rank))
+
+
+def _step_trace(output: Output) -> Files:
+    """Write what MindSpore makes of the points: the parts of every step in counts of 10 ns, and their mean."""
+    number, points = output.number, list(_points_of_steps(output.rank))
+    rows = []
+    for step, named in enumerate(points, start=1):
+        start, forward, backward, end = (ns // 10 for _, ns in named)
+        parts = (forward - start, backward - forward, end - backward)
+        rows.append([step, start, end, end - start, forward, backward, *parts])
+    means = [(2 * sum(column) + len(rows)) // (2 * len(rows)) for column in zip(*rows, strict=True)]
+    names = [{"fp_start": named[1][0], "bp_end": named[2][0]} for named in points]
+    return {
+        f"step_trace_raw_{number}_detail_time.csv": csv_bytes(columns("step_trace_raw"), [*rows, ["-", *means[1:]]]),
+        f"step_trace_point_info_{number}.json": json_bytes(names),
+    }
 
 
 def _dynamic_shapes(rank: Rank) -> bytes:
@@ -160,16 +191,28 @@ def _fetches(rank: Rank) -> bytes:
 
 
 def _timeline(output: Output) -> Files:
+    """Write what is drawn: steps, operators and activities, and their sums. Names have no scope, lanes are numbers."""
     rank, number = output.rank, output.number
-    events = []
+
+    def event(name: str, lane: int, start_ns: int, dur: float, **more: object) -> Event:
+        return timeline_event(name.rpartition("/")[2], lane, us(start_ns), dur, number, **more)
+
+    drawn = []
+    for step, points in enumerate(_points_of_steps(rank), start=1):
+        start, end = points[0][1], points[-1][1]
+        drawn.append((start, event(str(step), _STEPS_LANE, start, us(end - start))))
     for launch in rank.executions:
-        name, ts = launch.operator.full_name, us(launch.start_ns)
-        events.append(timeline_event(name, "Ops", ts, us(launch.duration_ns), number))
+        name, dur = launch.operator.full_name, float(six_digits(us(launch.duration_ns)))
+        drawn.append((launch.start_ns, event(name, _OPERATORS_LANE, launch.start_ns, dur)))
+    first: dict[str, str] = {}
     for one in rank.kernels:
-        args = {"type": _LAUNCH, "op_full_name": one.operator.full_name, **_DIMENSIONS}
-        name, ts, dur = _activity(one.operator), us(one.start_ns), us(one.duration_ns)
-        events.append(timeline_event(name, str(_STREAM), ts, dur, number, args=args))
-    events += lane_labels(str(number), "GPU Op")
-    total = sum(us(one.duration_ns) for one in rank.executions) / 1000
-    summary = timeline_summary(total, operators=len(output.truth.operators), runs=len(rank.kernels), depth=0)
+        operator = first.setdefault(_activity(one.operator), one.operator.full_name)
+        args = {"type": _LAUNCH, "op_full_name": operator, **_DIMENSIONS}
+        dur = float(six_digits(us(one.duration_ns)))
+        drawn.append((one.start_ns, event(_activity(one.operator), _STREAM, one.start_ns, dur, args=args)))
+    events = [one for _, one in sorted(drawn, key=lambda pair: pair[0])] + lane_labels(str(number), "GPU Op")
+    total = sum(float(six_digits(us(one.duration_ns))) for one in rank.executions) / 1000
+    operators = {one.operator.full_name for one in rank.executions}
+    depth = max(name.count("/") for name in operators)
+    summary = timeline_summary(total, operators=len(operators), runs=len(rank.executions), depth=depth)
     return {f"gpu_timeline_display_{number}.json": one_by_one(events), f"gpu_timeline_summary_{number}.json": summary}

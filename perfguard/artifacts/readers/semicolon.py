@@ -69,7 +69,8 @@ def read_activity_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
 def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read `step_trace_profiling`: `operator start,end ...`, or with asynchronous launch `operator,time operator,time ...`.
 
-    One row for each point: line (an operator, or a step with asynchronous launch), op_name, start and end (blank for none).
+    One row for each point: line (an operator, or a step with asynchronous launch), op_name, start and end (blank for none)
+    in ns. Without asynchronous launch the file has counts of 10 ns.
     """
     rows, lines = [], []
     for number, line in _numbered(path):
@@ -81,6 +82,8 @@ def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
             name, *times = cell.split(",") if named else [cells[0], *cell.split(",")]
             if len(times) not in ((1, 2) if named else (2,)):
                 raise Unreadable(f"{cell[:120]!r} is not {'operator,time' if named else 'start,end'}", f":{number}")
+            if not named:
+                times = [f"{time}0" if time.isdigit() else time for time in times]
             rows.append([str(number), name, times[0], times[1] if len(times) == 2 else ""])
             lines.append(number)
     return Content(table=text_table(rows, ("line", "op_name", "start", "end"), lines))

@@ -719,3 +719,282 @@ where is_off
   and cycle in (
     from compared select cycle
     group by cycle having count(*) filter (is_off) <= greatest(1, 0.1 * count(*)) and not bool_and(is_off))
+
+-- check: gpu_points_are_those_of_the_operators
+-- code: I108
+-- layouts: ms-2.0, ms-2.1, ms-2.3
+-- needs: step_trace_profiling, gpu_op_execute_timestamp
+-- in: step_trace_profiling
+-- about: A point of a step is the start of its operator's execution, the n-th in step n; the point that ends a step, and an end, are the
+--   end of it. An operator on the host is not there.
+-- tolerance: relative 2e-5 of the duration (six digits are printed), and 1 ns; 10 ns where the file has counts of 10 ns
+-- source: MindSpore 2.0: gpu_data_saver.cc (WriteStepTraceAsyncLaunchKernel, WriteStepTrace)
+-- message: {name}: {what} of execution {nth} is at {here_ns} ns here, at {there_ns} ns in gpu_op_execute_timestamp
+with known as (
+  select points.cycle, points.row, points.op_name as name, points.nth, is_async, if(is_async, 1, 10) as slack_ns,
+    if(is_async and place = 4, null, points.start_ns) as starts_ns,
+    if(is_async and place = 4, points.start_ns, points.end_ns) as ends_ns, runs.start_ns, runs.duration_ns, runs.full_op_name
+  from gpu_points as points left join gpu_runs as runs
+    on runs.cycle = points.cycle and runs.full_op_name = points.op_name and runs.nth = points.nth
+  where (points.cycle, points.op_name) in (select (cycle, full_op_name) from gpu_runs))
+select cycle, row, name, nth, what, here_ns, coalesce(there_ns::varchar, 'no time') as there_ns
+from (
+  select cycle, row, name, nth, slack_ns, unnest(['the start', 'the end']) as what, unnest([starts_ns, ends_ns]) as here_ns,
+    unnest([start_ns, start_ns + duration_ns]) as there_ns, unnest([0, duration_ns]) as lasts_ns
+  from known)
+where here_ns is not null and coalesce(abs(here_ns - there_ns) > slack_ns + 0.00002 * lasts_ns, true)
+
+-- check: gpu_steps_are_those_of_the_trace
+-- code: I108
+-- layouts: ms-2.0, ms-2.1, ms-2.3
+-- needs: step_trace_profiling, step_trace_raw
+-- in: step_trace_raw
+-- each: point, column = start, begins_ns; fp, forward_ns; bp, backward_ns; end, ends_ns
+-- about: With asynchronous launch every line of step_trace_profiling is a row here, in counts of 10 ns: start, end, and both passes.
+-- source: MindSpore 2.0: step_trace_parser.py (GpuStepTraceParser)
+-- message: step {step}: {point}_point is {here_ns}, in step_trace_profiling it is {there_ns} ns
+select steps.cycle, rows.row, steps.step, '{point}' as point, coalesce({point}_point_ns || ' ns', 'missing') as here_ns, {column} as there_ns
+from gpu_steps as steps left join (from step_trace_raw where step_num is not null) as rows
+  on rows.cycle = steps.cycle and rows.step_num = steps.step
+where {column} > 0 and (rows.row is null and '{point}' = 'start' or {point}_point_ns <> {column} // 10 * 10)
+
+-- check: gpu_steps_are_those_of_the_trace
+-- about: ... and a row is a step.
+-- message: step {step} is not in step_trace_profiling
+select cycle, row, step_num as step from step_trace_raw
+where step_num is not null and cycle in (select cycle from gpu_steps)
+  and (cycle, step_num) not in (select (cycle, step) from gpu_steps)
+
+-- check: gpu_steps_have_their_trace
+-- code: I108
+-- layouts: ms-2.0, ms-2.1, ms-2.3
+-- needs: step_trace_profiling, files
+-- in: step_trace_profiling
+-- about: MindSpore writes step_trace_raw of the points of one graph; in PyNative mode, of several graphs and beside operators on the host
+--   it does not.
+-- source: MindSpore 2.0: profiling.py (_is_support_step_info_collect, _analyse_step_trace)
+-- message: it has {steps} steps, but step_trace_raw_*_detail_time.csv, which is made of them, is missing
+select cycle, count(*) as steps
+from gpu_steps join profiler_info_run as info using (cycle)
+where begins_ns > 0 and forward_ns > 0 and backward_ns > 0 and ends_ns > 0
+  and info.context_mode = 'graph' and not info.is_heterogeneous and json_array_length(info.graph_ids) = 1
+  and cycle not in (select cycle from step_trace_raw)
+  and cycle not in (select cycle from files where slot = 'step_trace_raw' and file is not null)
+group by cycle
+
+-- check: a_gpu_runs_behind_its_start
+-- code: I106
+-- needs: start_time, {table}
+-- in: {table}
+-- each: table, name, slack_ns = gpu_op_execute_timestamp, full_op_name, 0; activity_execute_timestamp, name, 1000000
+-- about: No operator begins before the profiler does, and no activity: start_time has when it began by the clock of the GPU.
+-- tolerance: none for operators, whose starts are read from the same clock; 1 ms for activities, whose times are converted
+-- source: MindSpore 2.0: gpu_profiling.cc (Init, OpDataProducerBegin)
+-- message: {name} starts at {start_ns} ns, before the profiler began at {began_ns} ns
+with began as (select cycle, max(time_ns) as began_ns from start_time where clock like 'gpu_%' group by cycle)
+select cycle, row, name, start_ns, began_ns
+from (select cycle, row, {name} as name, start_ns from {table}) join began using (cycle)
+where start_ns < began_ns - {slack_ns}
+
+-- check: start_time_has_both_clocks
+-- code: S103
+-- needs: start_time
+-- in: start_time
+-- about: Both clocks are there once: first that of the host, then that of the GPU.
+-- source: MindSpore 1.x and 2.0: gpu_data_saver.cc, data_saver.cc (WriteStartTime)
+-- message: it has {clocks}, not the clock of the host and that of the GPU
+select cycle, string_agg(clock, ', ' order by row) as clocks
+from start_time group by cycle having list(clock order by row) <> ['host_monotonic_raw_time(ns):', 'gpu_start_time(ns):']
+
+-- check: gpu_framework_has_every_execution
+-- code: I101
+-- layouts: ms-2.0, ms-2.1, ms-2.3
+-- needs: gpu_framework, gpu_op_detail_info
+-- in: gpu_framework
+-- each: part = op_name; op_type
+-- about: A line for each execution: as many of a name and of a type as gpu_op_detail_info counts. Both are the end of the full name; one
+--   without a hyphen there is written as that of the line before, so a file with such names is not compared.
+-- source: MindSpore 2.0: gpu_kernel_executor.cc (LaunchKernelWithProfiling), gpu_profiling.cc (RecordFrameWorkInfo)
+-- message: {name}: {here} lines here, {there} executions in gpu_op_detail_info
+with here as (select cycle, {part} as name, count(*) as times from gpu_framework group by all),
+there as (select cycle, {part} as name, sum(op_occurrences) as times from gpu_op_detail_info group by all)
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.name, there.name) as name, coalesce(here.times, 0) as here,
+  coalesce(there.times, 0) as there
+from here full join there on here.cycle = there.cycle and here.name = there.name
+where coalesce(here.times, 0) <> coalesce(there.times, 0)
+  and coalesce(here.cycle, there.cycle) not in (select cycle from gpu_op_detail_info where op_name not like '_%-%')
+
+-- check: gpu_framework_is_of_the_graphs
+-- code: I113
+-- layouts: ms-2.0, ms-2.1, ms-2.3
+-- needs: gpu_framework, profiler_info_run
+-- in: gpu_framework
+-- about: graph_ids of profiler_info are those of the lines.
+-- source: MindSpore 2.0: profiling.py (_analyse_step_relation_info), framework_parser.py (get_graph_ids)
+-- message: its lines are of the graphs {here}, profiler_info names {there}
+select cycle, shown(here::varchar) as here, shown(there::varchar) as there
+from (select cycle, list_sort(list(distinct graph_id::hugeint)) as here from gpu_framework group by cycle)
+join (select cycle, list_sort(try_cast(graph_ids as hugeint[])) as there from profiler_info_run) using (cycle)
+where here <> there
+
+-- check: gpu_activities_are_listed_once
+-- code: I114
+-- needs: gpu_activity_data
+-- in: gpu_activity_data
+-- about: A kernel has one row.
+-- source: MindSpore 1.x and 2.0: gpu_data_saver.cc, data_saver.cc (AddKernelEventToDevice)
+-- message: {name}: a row above has it, too
+select cycle, row, name from gpu_activity_data qualify row_number() over (partition by cycle, name order by row) > 1
+
+-- check: gpu_timeline_draws_what_ran
+-- code: I103
+-- headline: the timeline and the timestamps differ
+-- needs: gpu_timeline_display, gpu_op_execute_timestamp
+-- in: gpu_timeline_display
+-- about: The timeline has an event for each execution of an operator, for each activity (by its stream), and for each step of
+--   step_trace_profiling with asynchronous launch. Steps are not drawn before 1.3. A timeline is cut off behind a size.
+-- source: MindSpore 1.x: integrator.py; MindSpore 2.0: cpu_gpu_timeline_generator.py
+-- message: {name}: {here} events here, {there} times in the files of timestamps
+with here as (select cycle, kind, name, count(*) as times from gpu_drawings group by all),
+there as (select cycle, kind, name, count(*) as times from gpu_drawn group by all)
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.kind, there.kind) || ' ' || coalesce(here.name, there.name) as name,
+  coalesce(here.times, 0) as here, coalesce(there.times, 0) as there
+from here full join there on here.cycle = there.cycle and here.kind = there.kind and here.name = there.name
+where coalesce(here.times, 0) <> coalesce(there.times, 0)
+  and coalesce(here.cycle, there.cycle) in (from whole_gpu_timelines)
+  and (coalesce(here.kind, there.kind) <> 'step' or coalesce(here.cycle, there.cycle) in (select cycle from gpu_steps) and
+    coalesce(here.cycle, there.cycle) in (select cycle from cycles where layout <> 'ms-1.x'))
+  and (coalesce(here.kind, there.kind) <> 'activity' or coalesce(here.cycle, there.cycle) in (select cycle from activity_execute_timestamp))
+
+-- check: gpu_timeline_draws_what_ran
+-- about: Events have the times of what they draw, the n-th of a name and stream in time those of the n-th.
+-- tolerance: 0.5 us for starts (a 64-bit float of UNIX time); half of the sixth digit of a duration, and 0.5 us for a step
+-- message: {name}: {duration_us:.3f} us from {start_ns} ns here, {duration_there_us:.3f} us from {start_there_ns} ns there
+select cycle, row, kind || ' ' || name as name, here.duration_ns / 1e3 as duration_us, here.start_ns,
+  there.duration_ns / 1e3 as duration_there_us, there.start_ns as start_there_ns
+from gpu_drawings as here join gpu_drawn as there using (cycle, kind, name, stream, nth, times)
+where abs(here.start_ns::hugeint - there.start_ns) > 1 + abs(there.start_ns) * power(2, -51)
+  or abs(here.duration_ns::hugeint - there.duration_ns) > if(kind = 'step', 500, 1) + there.duration_ns * 1e-5
+
+-- check: gpu_timeline_draws_what_ran
+-- about: An activity is drawn on its stream.
+-- message: {name}: {here} events on stream {stream} here, {there} in activity_execute_timestamp
+with here as (select cycle, name, stream, count(*) as times from gpu_drawings where kind = 'activity' group by all),
+there as (select cycle, name, stream, count(*) as times from gpu_drawn where kind = 'activity' group by all)
+select cycle, name, stream, coalesce(here.times, 0) as here, coalesce(there.times, 0) as there
+from here full join there using (cycle, name, stream)
+where coalesce(here.times, 0) <> coalesce(there.times, 0) and cycle in (select cycle from activity_execute_timestamp)
+
+-- check: gpu_timeline_draws_what_ran
+-- needs: gpu_timeline_display, gpu_activity_data
+-- about: An activity has the operator, the kind of launch and the dimensions that gpu_activity_data has of its name.
+-- message: {name}: {key} is {here}, in gpu_activity_data it is {there}
+select cycle, row, name, key, coalesce(here, 'missing') as here, there
+from (
+  select drawn.cycle, drawn.row, drawn.name, unnest(['type', 'op_full_name', 'block_dim', 'grid_dim']) as key,
+    unnest([args ->> '$.type', args ->> '$.op_full_name', args ->> '$.block_dim', args ->> '$.grid_dim']) as here,
+    unnest([listed.type, listed.op_full_name, listed.block_dim, listed.grid_dim]) as there
+  from gpu_drawings as drawn join (
+    select cycle, regexp_replace(name, '^.*/', '') as name, type, op_full_name, block_dim, grid_dim from gpu_activity_data
+    qualify count(*) over (partition by cycle, regexp_replace(name, '^.*/', '')) = 1) as listed using (cycle, name)
+  where kind = 'activity')
+where here is distinct from there
+
+-- check: gpu_timeline_is_of_the_device
+-- code: I113
+-- headline: a file is of another rank
+-- needs: gpu_timeline_display
+-- in: gpu_timeline_display
+-- about: Operators and steps have the number of the device, which ends the name of the file, as their pid.
+-- source: MindSpore 1.x: integrator.py; MindSpore 2.0: cpu_gpu_timeline_generator.py
+-- message: {events} operators and steps are of device {pid}, but the file's name says {rank}
+select cycle, '$[' || min(row) || '].pid' as path, count(*) as events, arg_min(pid, row) as pid, rank
+from gpu_drawings join files using (cycle)
+where kind <> 'activity' and files.slot = 'gpu_timeline_display' and pid <> rank::varchar
+group by cycle, rank
+
+-- check: gpu_timeline_summary_counts_operators
+-- code: I101
+-- needs: gpu_timeline_summary_totals, gpu_op_execute_timestamp
+-- in: gpu_timeline_summary_totals
+-- at: $.{key}
+-- each: key, counted, when = num_of_ops, operators, layout <> 'ms-1.x' or not has_host;
+--   op_exe_times, runs, layout <> 'ms-1.x' or not has_host; num_of_streams, lanes, layout <> 'ms-1.x';
+--   max_scope_name_num, depth, layout <> 'ms-1.x' and cycle not in (select cycle from gpu_points where is_async and place > 4)
+-- about: The summary counts operators, executions, lanes of operators and the depth of their scopes: those of the GPU, and of the host
+--   beside it. Lanes were counted otherwise in 1.x. Scopes of communication do not count.
+-- source: MindSpore 2.0: cpu_gpu_timeline_generator.py
+-- message: {here} here, {there} in the files of timestamps
+select cycle, {key} as here, {counted} as there
+from gpu_timeline_summary_totals join gpu_figures using (cycle) join cycles using (cycle)
+where {key} <> {counted} and ({when})
+
+-- check: gpu_timeline_summary_counts_operators
+-- code: I104
+-- at: $.total_time
+-- about: Its time is that of all operators; with operators of the host at least that of the GPU's.
+-- tolerance: relative 2e-5 (six digits are printed), and half a ns for each
+-- message: {here_ms:.6g} ms here, the executions in gpu_op_execute_timestamp add up to {there_ms:.6g} ms
+select cycle, total_time_ns / 1e6 as here_ms, lasts_ns / 1e6 as there_ms
+from gpu_timeline_summary_totals join gpu_figures using (cycle)
+where not (has_host and total_time_ns > lasts_ns) and abs(total_time_ns - lasts_ns) > 0.00002 * lasts_ns + 0.5 * (runs + 1)
+
+-- check: gpu_operators_have_their_activities
+-- code: I104
+-- needs: gpu_op_detail_info, activity_execute_timestamp
+-- in: gpu_op_detail_info
+-- about: Kernels and copies of all operators are counted and timed in the detail table; activity_execute_timestamp has the kernels, so
+--   it has neither more of them nor more time.
+-- tolerance: relative 2e-5 (six digits are printed, sums of floats), and 1 ns for each
+-- source: MindSpore 2.0: gpu_profiling.cc (ProcessEvents), gpu_data_saver.cc (ParseEvent)
+-- message: {here} {what} here, but {there} in activity_execute_timestamp
+select cycle, here, what, there
+from (
+  select cycle, unnest(['activities', 'ns']) as what, unnest([calls, lasts_ns]) as here, unnest([runs, ran_ns]) as there,
+    unnest([0, runs + 0.0001 * ran_ns]) as slack
+  from (
+    select cycle, sum(cuda_activity_call_count) as calls, sum(cuda_activity_cost_time_ns)::double as lasts_ns
+    from gpu_op_detail_info group by cycle)
+  join (
+    select cycle, count(*) as runs, sum(duration_ns)::double as ran_ns from activity_execute_timestamp group by cycle) using (cycle))
+where there > here + slack
+
+-- check: gpu_operators_are_listed_once
+-- code: I114
+-- needs: {table}
+-- in: {table}
+-- each: table, name = gpu_op_detail_info, op_full_name; gpu_op_type_info, op_type
+-- about: An operator has one row, and so has a type.
+-- source: MindSpore 1.x and 2.0: data_saver.cc
+-- message: {operator}: a row above has it, too
+select cycle, row, {name} as operator from {table} qualify row_number() over (partition by cycle, {name} order by row) > 1
+
+-- check: gpu_names_are_parts_of_the_full_name
+-- code: I114
+-- needs: gpu_op_detail_info
+-- in: gpu_op_detail_info
+-- about: op_name is the end of op_full_name behind its last slash, op_type is op_name up to its last hyphen.
+-- source: MindSpore 1.x and 2.0: data_saver.cc (OpDetailInfo)
+-- message: op_name {op_name} and op_type {op_type} are not the end of op_full_name {op_full_name}
+select cycle, row, op_name, op_type, op_full_name
+from (select *, regexp_replace(op_full_name, '^.*/', '') as ending from gpu_op_detail_info)
+where op_name <> ending or op_type <> regexp_replace(ending, '-[^-]*$', '')
+
+-- check: step_averages_follow
+-- code: I105
+-- layouts: ms-1.x, ms-2.0
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: The last row has the mean of every column: over all steps (2.0), or over all but the first (1.x), the same for all columns. Of a
+--   single step 1.x wrote zeros.
+-- tolerance: 1 tick of 10 ns
+-- source: MindSpore 1.x and 2.0: step_trace_parser.py (_record_average_info); real output of 1.x
+-- message: the averages are those of no set of steps; over {steps} steps {columns} differ: {name} is {here_ns} ns, not {there_ns} ns
+select cycle, row, any_value(steps) as steps, count(*) as columns, arg_min(name, place_of) as name, arg_min(here_ns, place_of) as here_ns,
+  arg_min(there_ns, place_of) as there_ns
+from step_averages semi join (
+  select cycle, arg_min(form, (off, form)) as form from (
+    select cycle, form, count(*) filter (is_off) as off from step_averages group by cycle, form)
+  group by cycle having min(off) > 0) as nearest using (cycle, form)
+where is_off
+group by cycle, row

@@ -293,3 +293,82 @@ judged as (
     and undrawn <= executions * if(cycle in (select cycle from cycles where layout in ('ms-1.x', 'ms-2.0')), 0.5, 0.1))
 select judged.*, off
 from judged join (select cycle, count(*) filter (is_off) as off from judged group by cycle) using (cycle);
+
+-- Points of the steps on a GPU, in ns: with asynchronous launch a line is a step, and its first four points begin the step, begin and
+-- end the passes, and end the step; behind them is communication. Without, a line has all starts and ends of one operator. `nth`: which
+-- execution of the operator.
+create view gpu_points as
+select *, if(is_async, line, place) as nth
+from (
+  select cycle, row, line, op_name, start_ns, end_ns, bool_or(end_ns is null) over (partition by cycle) as is_async,
+    row_number() over (partition by cycle, line order by rowid) as place
+  from step_trace_profiling);
+
+create view gpu_runs as
+select cycle, row, full_op_name, regexp_replace(full_op_name, '^.*/', '') as name, start_ns, duration_ns,
+  row_number() over (partition by cycle, full_op_name order by rowid) as nth
+from gpu_op_execute_timestamp;
+
+-- Steps on a GPU, with asynchronous launch.
+create view gpu_steps as
+select cycle, line as step, min(row) as row, max(start_ns) filter (place = 1) as begins_ns, max(start_ns) filter (place = 2) as forward_ns,
+  max(start_ns) filter (place = 3) as backward_ns, max(start_ns) filter (place = 4) as ends_ns
+from gpu_points where is_async group by cycle, line;
+
+-- Timelines that are whole: a writer stops behind a number of MiB, 20 by default, and adds no more than the names of the lanes.
+create view whole_gpu_timelines as
+select cycle from files
+where slot = 'gpu_timeline_display' and file is not null and (bytes < 1048576 or bytes % 1048576 > 65536);
+
+-- What a timeline of a GPU draws: steps, operators and activities. Up to 1.2 lanes are called by their names, and operators in full. Lanes
+-- of communication have arguments, too, but no operator.
+create view gpu_drawings as
+select *, row_number() over (partition by cycle, kind, name, stream order by start_ns nulls first, row) as nth,
+  count(*) over (partition by cycle, kind, name, stream) as times
+from (
+  select cycle, row, pid, case when tid in ('100000', 'Steps') then 'step' when tid in ('100002', 'GpuOps', 'Ops') then 'operator'
+    when args ->> '$.op_full_name' is not null then 'activity' end as kind,
+    regexp_replace(gpu_timeline_display.name, '^.*/', '') as name, if(args is null, '', regexp_extract(tid, '[0-9]+$')) as stream,
+    args, ts_ns as start_ns, dur_ns as duration_ns
+  from gpu_timeline_display semi join whole_gpu_timelines using (cycle)
+  where ph = 'X')
+where kind is not null;
+
+-- What it is made of.
+create view gpu_drawn as
+select *, row_number() over (partition by cycle, kind, name, stream order by start_ns nulls first, place) as nth,
+  count(*) over (partition by cycle, kind, name, stream) as times
+from (
+  select cycle, 'operator' as kind, name, '' as stream, start_ns, duration_ns, row as place from gpu_runs
+  union all
+  select cycle, 'activity', regexp_replace(name, '^.*/', ''), stream_id::varchar, start_ns, duration_ns, row from activity_execute_timestamp
+  union all
+  select cycle, 'step', step::varchar, '', begins_ns, ends_ns - begins_ns, step from gpu_steps)
+where cycle in (from whole_gpu_timelines);
+
+-- Figures of the operators on a GPU and on the host beside it.
+create view gpu_figures as
+select cycle, count(distinct (side, name)) as operators, count(*) as runs, sum(duration_ns) filter (side = 'gpu')::double as lasts_ns,
+  count(distinct lane) as lanes, max(len(name) - len(replace(name, '/', ''))) as depth, bool_or(side = 'cpu') as has_host
+from (
+  select cycle, 'gpu' as side, full_op_name as name, 'gpu' as lane, duration_ns from gpu_op_execute_timestamp
+  union all
+  select cycle, 'cpu', full_op_name, coalesce(thread::varchar, 'host'), 0 from cpu_op_execute_timestamp)
+group by cycle having bool_or(side = 'gpu');
+
+-- The average row of the steps, column by column, beside the mean over all steps (`form` 0) and over all but the first (1).
+create view step_averages as
+with columns_of as (
+  select cycle, row, place, rows, unnest(range(9)) as place_of,
+    unnest(['start_point', 'end_point', 'total', 'fp_point', 'bp_point', 'iteration_interval', 'fp_and_bp', 'tail', 'fp']) as name,
+    unnest([start_point_ns, end_point_ns, total_ns, fp_point_ns, bp_point_ns, iteration_interval_ns, fp_and_bp_ns, tail_ns, fp_ns]) as ns
+  from step_lines where rows > 1),
+means as (
+  select cycle, form, name, count(*) as steps, sum(ns::hugeint) // count(*) as there_ns
+  from columns_of, (select unnest([0, 1]) as form)
+  where place < rows and (form = 0 or place > 1) and ns is not null
+  group by cycle, form, name)
+select cycle, row, place_of, name, form, ns as here_ns, steps, there_ns, abs(ns - there_ns) > 10 as is_off
+from columns_of join means using (cycle, name)
+where place = rows and ns is not null
+  and cycle in (select cycle from step_lines where place = rows and coalesce(step_num, 0) = 0 and (start_point_ns > 0 or end_point_ns > 0));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -20,19 +21,27 @@ AICPU, SAME = "aicpu_intermediate_0.csv", "output_data_preprocess_aicpu_0.txt"
 TIMELINE, HWTS, COMPUTE = "output_timeline_data_0.txt", "output_format_data_hwts_0.txt", "output_op_compute_time_0.txt"
 OPERATORS, TYPES, RUNS = "gpu_op_detail_info_0.csv", "gpu_op_type_info_0.csv", "gpu_op_execute_timestamp_0.txt"
 ACTIVITIES, LAUNCHES = "gpu_activity_data_0.csv", "activity_execute_timestamp_0.txt"
+DISPLAY, FIGURES = "gpu_timeline_display_0.json", "gpu_timeline_summary_0.json"
+FRAMEWORK, POINTS = "gpu_framework_0.txt", "step_trace_profiling_0.txt"
 #: The steps of step_trace_raw in the form of data parallel training, which is not generated.
 PARALLEL = "iteration_interval, fp_and_bp, tail\n0, 78780, 0\n13866, 84788, 0\n19572, 91828, 0\n"
 
 #: A directory (see `written`), a file in it, what is replaced by what, and what is found, `{}` being the file.
 DAMAGED = {
-    "a step is missing": ("ms-1.x", STEPS, r"\n2,.*", "", "I108 steps_follow_each_other {}:3"),
+    "a step is missing": (
+        "ms-1.x",
+        STEPS,
+        r"\n2,.*",
+        "",
+        "I105 step_averages_follow {}:4|I108 steps_follow_each_other {}:3",
+    ),
     "a step has no number": ("ms-1.x", STEPS, r"\n2,", "\n-,", "I108 steps_follow_each_other {}:3"),
     "a step starts early": (
         "ms-1.x",
         STEPS,
         r"\n2,154907896",
         "\n2,154907895",
-        "I106 steps_follow_each_other {}:3|I108 step_parts_add_up {}:3",
+        "I105 step_averages_follow {}:5|I106 steps_follow_each_other {}:3|I108 step_parts_add_up {}:3",
     ),
     "there is only the average": ("ms-1.x", STEPS, r"\n[1-3],.*", "", "I108 steps_follow_each_other {}"),
     "waiting in a step": ("ms-1.x", CLUSTER, "13866", "13867", "I108 parts_of_a_step_are_those_of_the_trace {}:3"),
@@ -137,18 +146,150 @@ DAMAGED = {
         RUNS,
         "fc-Dense/MatMul-op0;",
         "fc-Dense/MatMul-op9;",
-        "I102 gpu_timestamps_are_occurrences {}",
+        f"I102 gpu_timestamps_are_occurrences {{}}|I103 gpu_timeline_draws_what_ran {DISPLAY}",
     ),
-    "an execution of an operator": ("gpu", RUNS, r",23\.643", ",24.643", "I104 gpu_timestamps_are_occurrences {}"),
+    "an execution of an operator": (
+        "gpu",
+        RUNS,
+        r",23\.643",
+        ",24.643",
+        f"I104 gpu_timestamps_are_occurrences {{}}|I103 gpu_timeline_draws_what_ran {DISPLAY} $[1]"
+        f"|I104 gpu_timeline_summary_counts_operators {FIGURES} $.total_time",
+    ),
     "an execution on another day": (
         "gpu",
         RUNS,
         "1781064436344239296",
         "1781264436344239296",
-        "I113 gpu_executions_lie_together {}:1",
+        f"I113 gpu_executions_lie_together {{}}:1|I108 gpu_points_are_those_of_the_operators {POINTS}:1"
+        f"|I103 gpu_timeline_draws_what_ran {DISPLAY} $[1]|I103 gpu_timeline_draws_what_ran {DISPLAY} $[10]"
+        f"|I103 gpu_timeline_draws_what_ran {DISPLAY} $[19]",
     ),
     "a share of an operator": ("gpu", OPERATORS, r"0\.0302729", "0.0303729", "I105 gpu_shares_follow {}:2"),
-    "a launch": ("gpu", LAUNCHES, r"^(MatMul.*)\n", "\\1\n\\1\n", "I102 gpu_activities_are_their_executions {}"),
+    "a launch": (
+        "gpu",
+        LAUNCHES,
+        r"^(MatMul.*)\n",
+        "\\1\n\\1\n",
+        f"I102 gpu_activities_are_their_executions {{}}|I103 gpu_timeline_draws_what_ran {DISPLAY}"
+        "|I104 gpu_operators_have_their_activities gpu_op_detail_info_0.csv",
+    ),
+    "a point of a step of a GPU": (
+        "gpu",
+        POINTS,
+        r"\A(\S+,\d{15})\d{4}",
+        r"\g<1>9999",
+        f"I108 gpu_points_are_those_of_the_operators {{}}:1|I103 gpu_timeline_draws_what_ran {DISPLAY} $[0]"
+        "|I108 gpu_steps_are_those_of_the_trace step_trace_raw_0_detail_time.csv:2",
+    ),
+    "a step of a GPU": (
+        "gpu",
+        "step_trace_raw_0_detail_time.csv",
+        r"\n3,.*",
+        "",
+        "I105 step_averages_follow {}:4|I108 gpu_steps_are_those_of_the_trace {}",
+    ),
+    "a step that a GPU did not run": (
+        "gpu",
+        "step_trace_raw_0_detail_time.csv",
+        r"\n3,",
+        "\n4,",
+        "I108 gpu_steps_are_those_of_the_trace {}|I108 gpu_steps_are_those_of_the_trace {}:4|I108 steps_follow_each_other {}:4",
+    ),
+    "a GPU that ran before its start": (
+        "gpu",
+        "start_time_0.txt",
+        r"gpu_start_time\(ns\): \d",
+        "gpu_start_time(ns): 2",
+        "|".join(
+            f"I106 a_gpu_runs_behind_its_start {name}:{line}"
+            for name, lines in ((RUNS, 4), (LAUNCHES, 12))
+            for line in range(1, lines + 1)
+        ),
+    ),
+    "a type of a GPU twice": (
+        "gpu",
+        TYPES,
+        r"\n(MatMul.*)",
+        r"\n\1\n\1",
+        "I114 gpu_operators_are_listed_once {}:3|"
+        + "|".join(f"I105 gpu_shares_follow {{}}:{line}" for line in range(2, 7)),
+    ),
+    "one clock": ("gpu", "start_time_0.txt", r"\ngpu.*", "", "S103 start_time_has_both_clocks {}"),
+    "inputs of an execution": ("gpu", FRAMEWORK, r"\A.*\n", "", "I101 gpu_framework_has_every_execution {}"),
+    "another graph": ("gpu", FRAMEWORK, r"\A(.*?);\d+;", r"\g<1>;12;", "I113 gpu_framework_is_of_the_graphs {}"),
+    "an activity twice": (
+        "gpu",
+        ACTIVITIES,
+        r'\n("MatMul.*)',
+        r"\n\1\n\1",
+        f"I102 gpu_activities_are_their_executions {LAUNCHES}|I114 gpu_activities_are_listed_once {{}}:3",
+    ),
+    "an operator drawn as another": (
+        "gpu",
+        DISPLAY,
+        r'\A(.*?)"name": "MatMul-op0"',
+        r'\1"name": "MatMul-op7"',
+        "I103 gpu_timeline_draws_what_ran {}",
+    ),
+    "a drawn duration": (
+        "gpu",
+        DISPLAY,
+        r'\A(.*?)"dur": \d',
+        r'\1"dur": 99',
+        "I103 gpu_timeline_draws_what_ran {} $[0]",
+    ),
+    "a drawn stream": ("gpu", DISPLAY, r'\A(.*?)"tid": 17', r'\1"tid": 18', "I103 gpu_timeline_draws_what_ran {}"),
+    "a drawn operator": (
+        "gpu",
+        DISPLAY,
+        r'\A(.*?)"op_full_name": "',
+        r'\1"op_full_name": "x',
+        "I103 gpu_timeline_draws_what_ran {} $[2]",
+    ),
+    "the timeline of another device": (
+        "gpu",
+        DISPLAY,
+        r'\A(.*?)"pid": 0',
+        r'\1"pid": 3',
+        "I113 gpu_timeline_is_of_the_device {} $[0].pid",
+    ),
+    "operators of a GPU in the summary": (
+        "gpu",
+        FIGURES,
+        r'"num_of_ops": \d',
+        '"num_of_ops": 9',
+        "I101 gpu_timeline_summary_counts_operators {} $.num_of_ops",
+    ),
+    "the depth of scopes": (
+        "gpu",
+        FIGURES,
+        r'"max_scope_name_num": \d',
+        '"max_scope_name_num": 9',
+        "I101 gpu_timeline_summary_counts_operators {} $.max_scope_name_num",
+    ),
+    "the time of a GPU in the summary": (
+        "gpu",
+        FIGURES,
+        '"total_time": ',
+        '"total_time": 1',
+        "I104 gpu_timeline_summary_counts_operators {} $.total_time",
+    ),
+    "activities of an operator": ("gpu", OPERATORS, r",3\n", ",2\n", "I104 gpu_operators_have_their_activities {}"),
+    "parts of a name": (
+        "gpu",
+        OPERATORS,
+        "MatMul-op0,Def",
+        "MatMul-op9,Def",
+        f"I101 gpu_framework_has_every_execution {FRAMEWORK}|I114 gpu_names_are_parts_of_the_full_name {{}}:2",
+    ),
+    "the average of the steps": (
+        "ms-1.x",
+        STEPS,
+        r"\n-,(\d+)\d{3},",
+        r"\n-,\g<1>999,",
+        "I105 step_averages_follow {}:5",
+    ),
 }
 
 
@@ -197,3 +338,41 @@ def test_nothing_is_found_in_what_is_right(inspected, kind):
 def test_what_is_changed_is_found_where_it_is(inspected, name):
     _, file, _, _, said = DAMAGED[name]
     assert found(inspected[name]) == set(said.replace("{}", file).split("|"))
+
+
+def test_the_steps_of_a_gpu_have_their_trace(tmp_path):
+    written(tmp_path, "gpu")
+    (tmp_path / "profiler" / "step_trace_raw_0_detail_time.csv").unlink()
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    assert found(contract) == {f"I108 gpu_steps_have_their_trace {POINTS}"}
+    info = tmp_path / "profiler" / "profiler_info_0.json"
+    info.write_text(info.read_text().replace('"graph_ids": [', '"graph_ids": [7, '))
+    # Of several graphs MindSpore makes none.
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    assert found(contract) == {f"I113 gpu_framework_is_of_the_graphs {FRAMEWORK}"}
+
+
+def test_a_timeline_that_was_cut_off_is_not_compared(tmp_path):
+    written(tmp_path, "gpu")
+    display = tmp_path / "profiler" / DISPLAY
+    events = json.loads(display.read_text())
+    drawn = [one for one in events if one["ph"] == "X"]
+    lanes = [one for one in events if one["ph"] == "M"]
+    display.write_text(json.dumps([*drawn[:-5], {**drawn[0], "name": "x" * 2**20, "tid": 99, "args": {}}, *lanes]))
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    assert found(contract) == set()
+
+
+def test_a_point_without_asynchronous_launch_has_counts_of_ten_ns(tmp_path):
+    written(tmp_path, "gpu")
+    runs = (tmp_path / "profiler" / RUNS).read_text().splitlines()
+    lines = []
+    for line in runs[:3]:
+        name, _, times = line.split(";")
+        spans = [one.split(",") for one in times.split()]
+        ends = [(int(start), int(start) + int(float(lasts) * 1000)) for start, lasts in spans]
+        lines.append(f"{name} " + " ".join(f"{start // 10},{end // 10}" for start, end in ends) + " \n")
+    (tmp_path / "profiler" / POINTS).write_text("".join(lines))
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    # The steps of the timeline and of step_trace_raw are not compared with such points.
+    assert found(contract) == set()
