@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from perfguard.gate import check
     from perfguard.guard import Callback, Guard
     from perfguard.integrations.mindformers import read_mindformers
+    from perfguard.integrations.mindspeed_llm import read_mindspeed_llm
     from perfguard.integrations.mindspore_dynamic import write_profiler_config
     from perfguard.integrations.tools_profiler import tools_profiler
     from perfguard.version import __version__
@@ -27,6 +28,7 @@ __all__ = [
     "callback",
     "check",
     "read_mindformers",
+    "read_mindspeed_llm",
     "tools_profiler",
     "write_profiler_config",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "callback": ("perfguard.capture.mindspore_callback", "mindspore_callback"),
     "check": ("perfguard.gate", "check"),
     "read_mindformers": ("perfguard.integrations.mindformers", "read_mindformers"),
+    "read_mindspeed_llm": ("perfguard.integrations.mindspeed_llm", "read_mindspeed_llm"),
     "tools_profiler": ("perfguard.integrations.tools_profiler", "tools_profiler"),
     "write_profiler_config": ("perfguard.integrations.mindspore_dynamic", "write_profiler_config"),
     **{name: ("perfguard.errors", name) for name in ("PerfguardError", "UsageError", "CaptureError", "StoreError")},

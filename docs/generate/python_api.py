@@ -16,6 +16,7 @@ from perfguard.capture.mindspore_options import PARAMETERS, ProfilerOptions
 from perfguard.findings import Finding
 from perfguard.guard import Callback, Guard
 from perfguard.integrations.mindformers import MindFormersProfile
+from perfguard.integrations.mindspeed_llm import MindSpeedLLMProfile
 from perfguard.integrations.tools_profiler import ToolsProfiler
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement
@@ -24,7 +25,7 @@ from perfguard.reports.catalogue import slug
 from perfguard.reports.prose import code, table
 
 #: Classes whose instances a user gets.
-_RETURNED = (Verdict, Outcome, Finding, Measurement, Recording, MindFormersProfile, ToolsProfiler)
+_RETURNED = (Verdict, Outcome, Finding, Measurement, Recording, MindFormersProfile, MindSpeedLLMProfile, ToolsProfiler)
 
 
 def page() -> str:
