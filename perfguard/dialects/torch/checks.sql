@@ -177,19 +177,21 @@ where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
 -- about: With profile_memory there are memory events. Asked only where operators ran that certainly allocate: aten::empty_like of a
 --   tensor with elements (Input Dims). Others may allocate no bytes. Only where processes have names: without these it is not Linux,
 --   and macOS has a device whose allocator reports nothing. The header says that it was on, or the caller expects it: the
---   header leaves out what was off, and older ones name nothing.
--- source: c10/core/CPUAllocator.cpp reports every block, and none of 0 bytes; aten/src/ATen/mps/MPSAllocator.mm reports none
+--   header leaves out what was off, and older ones name nothing. A warning where the header says it: with profile_all_threads torch
+--   writes the same header and records no memory of any thread, and nothing in the trace says which of the two it was.
+-- source: c10/core/CPUAllocator.cpp reports every block, and none of 0 bytes; aten/src/ATen/mps/MPSAllocator.mm reports none;
+--   c10/core/Allocator.cpp asks the state of the thread, and profile_all_threads has a global one (pytorch issues 166121 and 192290)
 -- message: memory was to be profiled; {allocating} operators allocate, but no memory event is there (torch records
 --   none with profile_all_threads: then leave one of the two out)
-select cycle, count(*) as allocating
-from operators
-where cycle not in (select distinct cycle from memory_events)
-  and cycle in (select cycle from processes where is_name)
+select operators.cycle, count(*) as allocating, if(bool_or(coalesce(profile_memory = 1, false)), 'warning', 'error') as severity
+from operators left join traces using (cycle)
+where operators.cycle not in (select distinct cycle from memory_events)
+  and operators.cycle in (select cycle from processes where is_name)
   and name = number_of('aten::empty_like')
   and input_shapes in (
     select number from words
     where starts_with(text, '[[') and not regexp_matches(regexp_extract(text, '^\[\[([^]]*)\]', 1), '(^|[ ,])0([ ,]|$)'))
-group by cycle
+group by operators.cycle
 
 -- check: what_was_to_be_recorded_is_there
 -- when: shapes
@@ -325,3 +327,111 @@ from spans left join traces using (cycle)
 where category in (number_of('cpu_op'), number_of('Operator'), number_of('kernel'), number_of('Kernel'))
 group by cycle
 having years > 130
+
+-- check: external_ids_follow_their_events
+-- code: I101
+-- headline: an event has another External id than its number
+-- needs: spans
+-- invariant: counted_twice_agrees
+-- about: Operators and annotations of a thread have External ids that rise as their numbers (Ev Idx) do: torch keeps them in blocks of 512,
+--   and each block begins with 1 above a multiple of 512. Exact, where all of them have both.
+-- source: torch/csrc/profiler/collection.h, OpList and EventBlock (since 1.13); 9 real traces of devices, 100 of a host
+-- message: {name} (Ev Idx {event_index}) has External id {external_id}, and the event before it on its thread (Ev Idx {index_before})
+--   has {id_before}
+with hosts as (
+  select cycle, row, name, event_index, external_id, thread from spans
+  where category in (number_of('cpu_op'), number_of('user_annotation'))),
+placed as (
+  select *, lag(external_id) over numbers as id_before, lag(event_index) over numbers as index_before
+  from hosts
+  where cycle in (select cycle from hosts group by cycle having count(*) = count(event_index) and count(*) = count(external_id))
+  window numbers as (partition by cycle, thread order by event_index, row))
+select cycle, row, word(name) as name, event_index, external_id, index_before, id_before
+from placed
+where external_id - id_before <> event_index - index_before and external_id % 512 <> 1
+
+-- check: operators_run_in_steps
+-- code: I112
+-- headline: an operator is outside of the steps
+-- needs: spans
+-- invariant: inside_its_whole
+-- about: Operators and annotations of the thread that marks the steps begin in one: step() ends a mark and begins the next, and the
+--   profiler starts and stops between them. Asked where one thread marks the steps. torch 1.12 and before make a tensor for each mark,
+--   between the marks.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- source: torch/profiler/profiler.py: start, stop and step
+-- message: {name} begins at {start_us:.3f} us, {gap_us:.3f} us {where_it_is} ProfilerStep#
+with marking as (
+  select cycle, any_value(thread) as thread from step_marks group by cycle having count(distinct thread) = 1),
+placed as (
+  select spans.cycle, spans.row, spans.name, spans.start_ns, spans.category,
+    last_value(marks.start_ns + marks.duration_ns ignore nulls) over (
+      partition by spans.cycle order by spans.start_ns, marks.row is null rows unbounded preceding) as end_ns,
+    min(marks.start_ns) over (partition by spans.cycle) as first_ns, marks.row as mark
+  from spans
+  join marking on marking.cycle = spans.cycle and marking.thread = spans.thread
+  left join step_marks as marks on marks.cycle = spans.cycle and marks.row = spans.row
+  where spans.category in (number_of('cpu_op'), number_of('user_annotation')))
+select cycle, row, word(name) as name, start_ns / 1000 as start_us,
+  if(start_ns < first_ns, first_ns - start_ns, start_ns - end_ns) / 1000 as gap_us,
+  if(start_ns < first_ns, 'before the first', 'behind the end of the last') as where_it_is
+from placed
+where mark is null and (start_ns < first_ns - 1000 or start_ns > end_ns + 1000)
+  and name not in (
+    select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_') or starts_with(text, 'profiler::_record_function'))
+
+-- check: a_release_has_the_size_of_its_allocation
+-- code: I107
+-- headline: memory is released in another size than it was allocated
+-- needs: instants
+-- about: A block is released with the Bytes with which it was allocated at its address (Addr). Exact on the host. On a device a thread that
+--   is not recorded may release a block and allocate another at its address: a warning where that is seen more than once.
+-- source: c10/core/CPUAllocator.cpp keeps the size of each block that was reported; c10/cuda/CUDACachingAllocator.cpp
+-- message: {released} bytes are released at an address where {allocated} bytes were allocated
+with placed as (
+  select cycle, row, bytes, device_type,
+    lag(bytes) over (partition by cycle, device_type, device_number, address order by time_ns, number, row) as before
+  from own_memory_events where address is not null),
+paired as (select * from placed where bytes < 0 and before > 0),
+counts as (select cycle, device_type, count(*) filter (before + bytes <> 0) as differing from paired group by all)
+select cycle, row, -bytes as released, before as allocated, if(device_type = 0 or differing = 1, 'error', 'warning') as severity
+from paired join counts using (cycle, device_type)
+where before + bytes <> 0
+
+-- check: the_window_is_marked_once
+-- code: I113
+-- headline: the window and its marks disagree
+-- needs: spans | instants
+-- invariant: inside_the_window
+-- about: With each span of the profiler ("PyTorch Profiler") Kineto writes one mark "Iteration Start" at its start, and behind the last
+--   event one "Record Window End", not before the span ends.
+-- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
+-- source: kineto output_json.cpp, handleTraceSpan, addIterationMarker and finalizeTrace, since torch 1.8;
+--   torch/profiler/_chrome_trace_export.py
+-- message: {found}
+with starts as (
+  select cycle, row, time_ns from instants
+  where name in (select number from words where starts_with(text, 'Iteration Start: '))),
+ends as (select cycle, row, time_ns from instants where name = number_of('Record Window End')),
+drawn as (
+  select cycle, row, start_ns, start_ns + duration_ns as stop_ns from spans where category = number_of('Trace')),
+counts as (
+  select cycle, max(row) as row, count(*) filter (is_span) as spans, count(*) filter (is_start) as starts, count(*) filter (is_end) as ends
+  from (
+    select cycle, row, true as is_span, false as is_start, false as is_end from drawn
+    union all
+    select cycle, row, false, true, false from starts
+    union all
+    select cycle, row, false, false, true from ends)
+  group by cycle)
+select cycle, row,
+  spans || ' spans of the profiler, ' || starts || ' marks Iteration Start and ' || ends || ' marks Record Window End' as found
+from counts where spans <> starts or ends <> 1
+union all
+select drawn.cycle, drawn.row, 'the span of the profiler begins at ' || drawn.start_ns / 1000 || ' us, and no mark Iteration Start is there'
+from drawn anti join starts on starts.cycle = drawn.cycle and abs(starts.time_ns - drawn.start_ns) <= 1000
+union all
+select ends.cycle, ends.row, 'Record Window End is at ' || ends.time_ns / 1000 || ' us, the span of the profiler ends at ' || stop_ns / 1000
+  || ' us'
+from ends join (select cycle, max(stop_ns) as stop_ns from drawn group by cycle) using (cycle)
+where ends.time_ns < stop_ns - 1000

@@ -184,7 +184,8 @@ def test_memory_that_was_to_be_profiled_and_is_not_there_is_found(trace):
     def edit(document):
         document["traceEvents"] = [e for e in document["traceEvents"] if e["name"] != "[memory]"]
 
-    assert found(trace, edit) == [("what_was_to_be_recorded_is_there", "I113", "error")]
+    # With profile_all_threads torch writes the same header and records no memory.
+    assert found(trace, edit) == [("what_was_to_be_recorded_is_there", "I113", "warning")]
     assert found(trace, lambda document: document.pop("profile_memory")) == []
 
 

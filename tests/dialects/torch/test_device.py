@@ -63,6 +63,10 @@ def document(events: list[Event]) -> dict[str, Any]:
         {"name": "process_name", "ph": "M", "ts": 990, "pid": pid, "tid": 0, "args": {"name": "python"}}
         for pid in (0, 1, 7)
     ]
+    marks = [
+        {"ph": "i", "s": "g", "name": name, "pid": "Traces", "tid": "", "ts": ts}
+        for name, ts in (("Iteration Start: PyTorch Profiler", 990), ("Record Window End", 2995))
+    ]
     operator = {
         "ph": "X",
         "cat": "cpu_op",
@@ -75,7 +79,7 @@ def document(events: list[Event]) -> dict[str, Any]:
     return {
         "schemaVersion": 1,
         "baseTimeNanoseconds": 10**18,
-        "traceEvents": [*names, operator, *events, {**span, "ts": 990, "dur": 2000}],
+        "traceEvents": [*names, operator, *events, {**span, "ts": 990, "dur": 2000}, *marks],
     }
 
 

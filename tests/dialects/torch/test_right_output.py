@@ -224,7 +224,8 @@ def test_memory_events_are_missed_only_where_bytes_were_allocated(tmp_path, dims
     args = {"Input Dims": dims, "Ev Idx": 1}
     events = [event("aten::empty", 0, args={"Ev Idx": 0, "Input Dims": [[]]}), event("aten::empty_like", 10, args=args)]
     found = judged(written(tmp_path, *events, *[NAMED] * named, profile_memory=1))
-    assert (("what_was_to_be_recorded_is_there", "I113", "error") in found) == is_found
+    # With profile_all_threads torch writes the same header and records no memory.
+    assert (("what_was_to_be_recorded_is_there", "I113", "warning") in found) == is_found
 
 
 def in_python(document: Document) -> None:

@@ -1,0 +1,219 @@
+"""What Kineto and torch write twice in a trace: silent where both agree, and found when one of the two is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.contract import inspect
+from perfguard.recording import read_recording
+
+Document = dict[str, Any]
+Found = set[tuple[str, str, str]]
+
+
+@pytest.fixture
+def after(copy_recording) -> Callable[..., Found]:
+    """Return a function that edits the trace of a small recording, and returns check, code and severity of its findings."""
+
+    def judge(edit: Callable[[Document], None] = lambda document: None) -> Found:
+        (path,) = (copy_recording("torch-mlp") / "profiler").glob("*.json")
+        document = json.loads(path.read_text())
+        edit(document)
+        path.write_text(json.dumps(document))
+        findings = inspect(read_recording(Path(path.parent))).findings
+        return {(one.check, one.code.name, one.severity.value) for one in findings}
+
+    return judge
+
+
+def of(document: Document, category: str) -> list[Document]:
+    return [one for one in document["traceEvents"] if one.get("cat") == category]
+
+
+def named(document: Document, start: str) -> list[Document]:
+    return [one for one in document["traceEvents"] if one["name"].startswith(start)]
+
+
+def without(document: Document, start: str) -> None:
+    document["traceEvents"] = [one for one in document["traceEvents"] if not one["name"].startswith(start)]
+
+
+# -- numbers and External ids -------------------------------------------------------------------------------------------
+
+
+def raise_external_id(document: Document) -> None:
+    of(document, "cpu_op")[40]["args"]["External id"] = 70_001
+
+
+def external_ids_in_blocks(document: Document) -> None:
+    """Move the second half of the events to another block of 512, as where the first was full."""
+    hosts = sorted(of(document, "cpu_op") + of(document, "user_annotation"), key=lambda one: one["args"]["Ev Idx"])
+    half = hosts[len(hosts) // 2 :]
+    for number, one in enumerate(half):
+        one["args"]["External id"] = 100 * 512 + 1 + number
+
+
+def lose_events(document: Document) -> None:
+    """Older torch numbers nothing."""
+    for one in document["traceEvents"]:
+        one.get("args", {}).pop("Ev Idx", None)
+    raise_external_id(document)
+
+
+def test_an_external_id_that_does_not_follow_the_number_is_found(after):
+    assert ("external_ids_follow_their_events", "I101", "error") in after(raise_external_id)
+
+
+@pytest.mark.parametrize("edit", [external_ids_in_blocks, lose_events])
+def test_external_ids_rise_in_blocks_and_only_where_events_are_numbered(after, edit):
+    assert not [one for one in after(edit) if one[0] == "external_ids_follow_their_events"]
+
+
+# -- steps --------------------------------------------------------------------------------------------------------------
+
+
+def shorten_a_step(document: Document) -> None:
+    named(document, "ProfilerStep#")[1]["dur"] /= 1000
+
+
+def delay_a_step(document: Document) -> None:
+    (mark, *_) = named(document, "ProfilerStep#")
+    mark["ts"] += mark["dur"] / 2
+    mark["dur"] /= 2
+
+
+def mark_on_two_threads(document: Document) -> None:
+    shorten_a_step(document)
+    named(document, "ProfilerStep#")[0]["tid"] += 1
+
+
+def keep_handles_in_tensors(document: Document) -> None:
+    """Write what torch 1.12 does between two marks."""
+    first = min(named(document, "ProfilerStep#"), key=lambda one: one["ts"])
+    operator = of(document, "cpu_op")[0]
+    document["traceEvents"].append({**operator, "name": "aten::zeros", "ts": first["ts"] - 3, "dur": 1, "args": {}})
+
+
+@pytest.mark.parametrize("edit", [shorten_a_step, delay_a_step])
+def test_an_operator_outside_of_the_steps_is_found(after, edit):
+    assert ("operators_run_in_steps", "I112", "error") in after(edit)
+
+
+@pytest.mark.parametrize(
+    "edit", [mark_on_two_threads, keep_handles_in_tensors, lambda document: without(document, "ProfilerStep#")]
+)
+def test_what_may_run_outside_of_the_steps_is_right(after, edit):
+    assert not [one for one in after(edit) if one[0] == "operators_run_in_steps"]
+
+
+# -- memory -------------------------------------------------------------------------------------------------------------
+
+
+def pairs(document: Document) -> list[tuple[Document, Document]]:
+    """Return allocations with their releases."""
+    found, last = [], {}
+    for one in sorted(named(document, "[memory]"), key=lambda one: (one["ts"], one["args"]["Ev Idx"])):
+        address = one["args"]["Addr"]
+        if one["args"]["Bytes"] > 0:
+            last[address] = one
+        elif address in last:
+            found.append((last.pop(address), one))
+    return found
+
+
+def release_more(count: int, device: int = 0) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        for one in named(document, "[memory]"):
+            one["args"]["Device Type"] = device
+        for _, release in pairs(document)[:count]:
+            release["args"]["Bytes"] -= 64
+
+    return edit
+
+
+def release_what_was_allocated_before(document: Document) -> None:
+    """Lose the allocation: it was in an earlier window."""
+    allocation, _ = pairs(document)[3]
+    document["traceEvents"].remove(allocation)
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "severity"),
+    [
+        (1, 0, "error"),
+        (3, 0, "error"),
+        (1, 1, "error"),
+        # A thread that is not recorded may have released and allocated there.
+        (3, 1, "warning"),
+    ],
+)
+def test_a_block_that_is_released_in_another_size_is_found(after, count, device, severity):
+    found = after(release_more(count, device))
+    assert ("a_release_has_the_size_of_its_allocation", "I107", severity) in found
+
+
+def test_a_block_of_an_earlier_window_may_be_released(after):
+    found = after(release_what_was_allocated_before)
+    assert not [one for one in found if one[0] == "a_release_has_the_size_of_its_allocation"]
+
+
+# -- the window ---------------------------------------------------------------------------------------------------------
+
+
+def twice(start: str) -> Callable[[Document], None]:
+    return lambda document: document["traceEvents"].append(named(document, start)[0])
+
+
+def gone(start: str) -> Callable[[Document], None]:
+    return lambda document: without(document, start)
+
+
+def moved(start: str, by: float) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        named(document, start)[0]["ts"] += by
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        *(
+            change(start)
+            for change in (twice, gone)
+            for start in ("Iteration Start", "Record Window End", "PyTorch Profiler")
+        ),
+        moved("Iteration Start", 10),
+        moved("PyTorch Profiler", -10),
+        moved("Record Window End", -(10**6)),
+    ],
+)
+def test_a_window_without_one_of_its_marks_is_found(after, edit):
+    assert ("the_window_is_marked_once", "I113", "error") in after(edit)
+
+
+def several_spans(document: Document) -> None:
+    """Draw two spans, as a trace that was requested from outside does."""
+    for start in ("Iteration Start", "PyTorch Profiler"):
+        (one,) = named(document, start)
+        document["traceEvents"].append({**one, "ts": one["ts"] + 5})
+
+
+def no_span(document: Document) -> None:
+    """Draw no span, as where no host was recorded."""
+    for start in ("Iteration Start", "PyTorch Profiler"):
+        without(document, start)
+
+
+@pytest.mark.parametrize("edit", [several_spans, no_span])
+def test_a_window_of_several_spans_or_none_is_right(after, edit):
+    assert not [one for one in after(edit) if one[0] == "the_window_is_marked_once"]
+
+
+def test_the_recording_is_right_as_it_is(after):
+    assert not [one for one in after() if one[2] in ("error", "warning")]
