@@ -232,11 +232,12 @@ class _Inspection:
         is_explained = recording.ending not in (None, Ending.COMPLETE)
         if not found.cycles and not is_explained and not recording.leads_out:
             known = f"{len(layouts())} known layouts, see: perfguard schema list"
+            otherwise = f"nothing here looks like the output of a known profiler ({known})"
             findings.append(
                 Finding(
                     code=Code.A101,
                     place=str(directory) if self.tree is None else self.tree.shown,
-                    message=f"nothing here looks like the output of a known profiler ({known}){_described(directory)}",
+                    message=_described(directory) or otherwise,
                 )
             )
         findings += _empty_parents(found, recording.directory)
@@ -328,12 +329,11 @@ _LOOKED_AT = 1000
 
 
 def _described(directory: Path) -> str:
-    """Return what a directory of no known layout holds, and what makes it readable."""
+    """Return what a directory of no known layout holds, and what makes it readable; an empty text if that is not known."""
     if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", directory.name):
-        return "; this is a part of a recording: name the directory above it"
+        return "this is a part of a recording: name the directory above it"
     paths = (one.relative_to(directory).as_posix() for one in islice(directory.rglob("*"), _LOOKED_AT) if one.is_file())
-    found = described(sorted(paths), lambda path: head(directory / path))
-    return f"; {found}" if found else ""
+    return described(sorted(paths), lambda path: head(directory / path))
 
 
 def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:
