@@ -61,3 +61,6 @@ select begun.cycle, row_number() over (partition by begun.cycle order by begun.s
 from begun
 left join listed_steps as steps on steps.cycle = begun.cycle and steps.step = begun.begun
   and coalesce(steps.end_ns >= begun.start_ns, true);
+
+-- How many scopes an operator is in.
+create macro scope_depth(name) as len(name) - len(replace(name, '/', ''));

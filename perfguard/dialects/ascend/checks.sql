@@ -182,6 +182,14 @@ from paired_operators where is_long
 select cycle, row, name, start_ns, listed_start_ns
 from paired_operators where abs(start_ns - listed_start_ns) > 500 and not coalesce(is_long, false)
 
+-- check: trace_times_are_the_executions
+-- layouts: ms-2.5+cpu
+-- about: It is drawn in the thread that ran it.
+-- message: {name}: thread {drawn} here, thread {listed} in cpu_op_execute_timestamp
+select cycle, row, name, drawn, listed
+from paired_operators
+where drawn <> listed and not coalesce(is_long, false) and abs(start_ns - listed_start_ns) <= 500
+
 -- check: scopes_begin_and_end_with_operators
 -- code: I103
 -- headline: a scope is not where its operators are
@@ -207,6 +215,28 @@ blocks as (
   where lane = number_of('Scope Layer') and cycle in (select distinct cycle from edges where lane = number_of('CPU OP')))
 select cycle, row, scope, does, time_ns / 1000 as time_us
 from blocks anti join met using (cycle, time_ns, does, depth, scope)
+
+-- check: scopes_cover_their_operators
+-- code: I103
+-- headline: a scope is not where its operators are
+-- layouts: ms-2.5+cpu
+-- needs: view_spans, processes
+-- about: The blocks of the lane "Scope Layer" are those that the operators make: at each depth one goes on as long as no operator differs
+--   in the scopes down to there. Exact. Not checked where operators overlap, or begin at the same time: the writer leaves out whatever
+--   runs beside another.
+-- source: MindSpore 2.7 and 2.10: scope_layer_timeline_creator.py
+-- message: {here} blocks of scope {scope} at depth {depth} from {begins_us:.3f} to {ends_us:.3f} us, its operators make {there}
+select cycle, coalesce(row, 0) as row, coalesce(here.times, 0) as here, scope, depth, begins_ns / 1000 as begins_us,
+  ends_ns / 1000 as ends_us, coalesce(there.times, 0) as there
+from (
+  select cycle, depth, word(view_spans.name) as scope, start_ns as begins_ns, start_ns + duration_ns as ends_ns, count(*) as times,
+    min(row) as row
+  from view_spans join lanes using (cycle, thread)
+  where lanes.name = number_of('Scope Layer') and duration_ns is not null
+    and cycle in (select cycle from operators_in_a_row where name is not null)
+  group by all) as here
+full join scope_blocks as there using (cycle, depth, scope, begins_ns, ends_ns)
+where coalesce(here.times, 0) <> coalesce(there.times, 0)
 
 -- check: kernels_are_in_order
 -- code: I106

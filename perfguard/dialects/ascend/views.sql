@@ -115,13 +115,40 @@ with here as (
   select *, row_number() over (partition by cycle, name order by start_ns, row) as place, count(*) over (partition by cycle, name) as times
   from host_operators),
 there as (
-  select listed.cycle, words.number as name, listed.start_ns, listed.duration_ns,
+  select listed.cycle, words.number as name, listed.start_ns, listed.duration_ns, listed.thread,
     row_number() over (partition by listed.cycle, words.number order by listed.start_ns, listed.row) as place,
     count(*) over (partition by listed.cycle, words.number) as times
   from cpu_op_execute_timestamp as listed join words on words.text = listed.full_op_name)
 select here.cycle, here.row, word(here.name) as name, here.start_ns, there.start_ns as listed_start_ns, here.duration_ns as here_ns,
-  there.duration_ns as there_ns, abs(here.duration_ns - there.duration_ns) > 1 + there.duration_ns * 1e-9 as is_long
-from here join there on there.cycle = here.cycle and there.name = here.name and there.place = here.place and there.times = here.times;
+  there.duration_ns as there_ns, drawn.thread as drawn, there.thread::varchar as listed, abs(here.duration_ns - there.duration_ns) > 1 + there.duration_ns * 1e-9 as is_long
+from here join there on there.cycle = here.cycle and there.name = here.name and there.place = here.place and there.times = here.times
+left join threads as drawn on drawn.number = here.thread;
+
+-- Operators of the host with a scope that is drawn, of traces in which no two of them run at once or begin together.
+create view fill_operators_in_a_row as
+with scoped as (
+  select cycle, row, view_spans.name, start_ns, start_ns + duration_ns as end_ns, string_split(words.text, '/')[:-2] as scopes
+  from view_spans join lanes using (cycle, thread) join words on words.number = view_spans.name
+  where lanes.name = number_of('CPU OP') and duration_ns is not null and contains(words.text, '/')
+    and regexp_matches(words.text, '^(Default|Gradients|recompute_Default)')),
+beside as (
+  select cycle, start_ns, lag(start_ns) over in_time as before_ns,
+    max(end_ns) over (partition by cycle order by start_ns, row rows between unbounded preceding and 1 preceding) as busy_ns
+  from scoped window in_time as (partition by cycle order by start_ns, row))
+from scoped where cycle not in (select cycle from beside where start_ns <= before_ns or start_ns < busy_ns);
+
+-- The blocks of scopes that they make.
+create view scope_blocks as
+with levels as (select cycle, row, start_ns, end_ns, unnest(range(len(scopes))) as depth, unnest(scopes) as scope from operators_in_a_row),
+alike as (
+  select *, coalesce(scope = lag(scope) over (partition by cycle, depth order by start_ns), false) as is_same from levels),
+going_on as (
+  select *, bool_and(is_same) over (partition by cycle, row order by depth) as goes_on from alike),
+numbered as (
+  select *, count(case when not goes_on then 1 end) over (partition by cycle, depth order by start_ns) as block from going_on)
+select cycle, depth::varchar as depth, any_value(scope) as scope, min(start_ns) as begins_ns, arg_max(end_ns, start_ns) as ends_ns,
+  1::bigint as times
+from numbered group by cycle, depth, block;
 
 -- What a kernel is an execution of is its type, or at level 0, which has none, its name without the number
 -- behind it.

@@ -250,8 +250,9 @@ where start_ns < before_ns or start_ns < before_ns::hugeint + took_ns - 1000 - t
 -- at: $.{key}
 -- each: check, key, table, counted = timeline_summary_counts_operators, num_of_ops, cpu_op_detail_info, count(*);
 --   timeline_summary_counts_operators, op_exe_times, cpu_op_detail_info, sum(op_occurrences);
---   timeline_summary_counts_threads, num_of_streams, cpu_op_execute_timestamp, count(distinct thread)
--- about: The summary of the timeline counts operators, their executions, and the threads that ran them.
+--   timeline_summary_counts_threads, num_of_streams, cpu_op_execute_timestamp, count(distinct thread);
+--   timeline_summary_counts_operators, max_scope_name_num, cpu_op_execute_timestamp, max(scope_depth(full_op_name))
+-- about: The summary of the timeline counts operators, their executions, the threads that ran them, and the depth of their scopes.
 -- source: MindSpore 2.0: cpu_gpu_timeline_generator.py; real output
 -- message: {here} here, {there} in {table}
 select cycle, {key} as here, coalesce(counted, 0) as there
@@ -343,3 +344,36 @@ select cycle, '$[' || arg_min(row, (tid = '100000', row)) || '].pid' as path, co
 from cpu_timeline_display as events join files using (cycle)
 where ph = 'X' and (tid = '100000' or starts_with(tid, 'HostCpuOps')) and files.slot = 'cpu_timeline_display' and pid <> rank::varchar
 group by cycle, rank
+
+-- check: timeline_lanes_begin_and_end_with_executions
+-- code: I103
+-- headline: the timeline and cpu_op_execute_timestamp differ
+-- needs: cpu_timeline_display, cpu_op_execute_timestamp
+-- in: cpu_timeline_display
+-- about: A step, a scope, and merged computation begin where an operator begins and end where one ends, of a scope one that is in it, at
+--   that depth. Free time begins where one ends, and ends where one begins.
+-- tolerance: 2 ns, or 1 us where the clock is UNIX time (a 64-bit float)
+-- source: MindSpore 2.0: base_timeline_generator.py (_get_step_time_list, _get_scope_name_time_list, _get_merged_time_list)
+-- message: {name} {does} at {time_ns} ns, where no operator{of_scope} {wants}
+select here.cycle, here.row, here.name, here.does, here.time_ns, if(depth is null, '', ' of that scope at depth ' || depth) as of_scope,
+  wants
+from timeline_edges as here asof left join operator_edges as there
+  on here.cycle = there.cycle and here.wants = there.does and here.scope = there.scope and here.least_ns <= there.time_ns
+where there.time_ns is null or there.time_ns > here.most_ns
+
+-- check: a_record_of_memory_is_written_once
+-- code: I114
+-- needs: cpu_ms_memory_record
+-- in: cpu_ms_memory_record
+-- about: A record is one event at its nanosecond: rows that repeat the row above are written twice. Fewer than one in ten may be events
+--   within one tick of a coarse clock.
+-- source: MindSpore 2.10, real output (no such row in 17 files)
+-- message: {same} of {rows} records repeat the one above, the first at {timestamp_ns} ns
+select cycle, file, min(row) filter (is_same) as row, count(*) filter (is_same) as same, count(*) as rows,
+  min(timestamp_ns) filter (is_same) as timestamp_ns
+from (
+  select *, (timestamp_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes)
+    = lag((timestamp_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes)) over (partition by cycle, file order by row)
+    as is_same
+  from cpu_ms_memory_record)
+group by cycle, file having count(*) filter (is_same) >= greatest(2, count(*) / 10)

@@ -107,3 +107,27 @@ from (
     from (
       select cycle, list(full_op_name order by start_ns) as names
       from cpu_op_execute_timestamp group by cycle having count(distinct start_ns) = count(*))));
+
+-- Where the events of the lanes of a complete timeline begin and end, and what an operator must do there. `scope`: its depth and name.
+create view timeline_edges as
+select *, time_ns - blur_ns as least_ns, time_ns + blur_ns as most_ns
+from (
+  select cycle, row, name, depth, if(depth is null, '', depth || ':' || name) as scope, does, time_ns,
+    if(tid = '8002', ['ends', 'begins'], ['begins', 'ends'])[place] as wants, 2 + (abs(time_ns) * power(2, -50))::bigint as blur_ns
+  from (
+    select cycle, row, tid, if(tid = '100001', coalesce(scope_level, -1), null) as depth,
+      case tid when '100000' then 'step ' || name when '100001' then name when '7999' then 'merged computation' else 'free time' end as name,
+      unnest(['begins', 'ends']) as does, unnest([1, 2]) as place, unnest([ts_ns, ts_ns + dur_ns]) as time_ns
+    from cpu_timeline_display semi join complete_timelines using (cycle)
+    where ph = 'X' and tid in ('100000', '100001', '7999', '8002')));
+
+-- Where operators begin and end: of any scope, and of each that they are in.
+create view operator_edges as
+with executions as (
+  select cycle, start_ns, duration_ns, string_split(full_op_name, '/')[:-2] as scopes
+  from cpu_op_execute_timestamp semi join complete_timelines using (cycle)),
+scoped as (
+  select cycle, start_ns, duration_ns, '' as scope from executions
+  union all
+  select cycle, start_ns, duration_ns, unnest(range(len(scopes))) || ':' || unnest(scopes) from executions)
+select cycle, scope, unnest(['begins', 'ends']) as does, unnest([start_ns, start_ns + duration_ns]) as time_ns from scoped;

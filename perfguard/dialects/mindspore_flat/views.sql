@@ -349,7 +349,7 @@ where cycle in (from whole_gpu_timelines);
 -- Figures of the operators on a GPU and on the host beside it.
 create view gpu_figures as
 select cycle, count(distinct (side, name)) as operators, count(*) as runs, sum(duration_ns) filter (side = 'gpu')::double as lasts_ns,
-  count(distinct lane) as lanes, max(len(name) - len(replace(name, '/', ''))) as depth, bool_or(side = 'cpu') as has_host
+  count(distinct lane) as lanes, max(scope_depth(name)) as depth, bool_or(side = 'cpu') as has_host
 from (
   select cycle, 'gpu' as side, full_op_name as name, 'gpu' as lane, duration_ns from gpu_op_execute_timestamp
   union all
