@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,8 @@ _PREFIX = "perfguard-ab-"
 _LOCK = "lock"
 #: The file with the repository that has a worktree in the directory.
 _REPOSITORY = "repository"
+#: The folder of the worktree, below the directory.
+_BASE = "base"
 #: Set by git for its hooks; with them every git below would use the wrong repository.
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 #: Seconds that a git command may take: checking out a large repository takes minutes.
@@ -53,6 +56,13 @@ class Place:
 
     directory: Path
     mark: str
+
+    def outside(self, text: str) -> str:
+        """Return a text for readers after the directory is deleted: a file of the worktree is one of the checkout."""
+        top = rf"{re.escape(str(self.directory))}/{_BASE}/[^/\s]+"
+        for pattern, name in ((f"{top}/", ""), (rf"{top}\b", "."), (re.escape(str(self.directory)), "(deleted)")):
+            text = re.sub(pattern, name, text)
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +137,7 @@ def add_worktree(repository: Repository, ref: str, place: Place) -> Worktree:
     _forget(repository.common, _has_vanished)
     (place.directory / _REPOSITORY).write_bytes(os.fsencode(repository.common))
     # The name of the checkout: if the top is a package, its name matters.
-    top = place.directory / "base" / repository.top.name
+    top = place.directory / _BASE / repository.top.name
     top.parent.mkdir()
     found = _git(["worktree", "add", "--detach", "--quiet", str(top), commit], repository.top, place.mark)
     if found.returncode != 0:
@@ -187,7 +197,7 @@ def clear(directory: Path) -> None:
     """Remove the worktree below a guarded directory from its repository, and delete the directory."""
     with contextlib.suppress(FileNotFoundError):
         common = os.fsdecode((directory / _REPOSITORY).read_bytes())
-        for top in (directory / "base").glob("*"):
+        for top in (directory / _BASE).glob("*"):
             # Twice: a worktree whose creation was interrupted is locked.
             _git(["--git-dir", common, "worktree", "remove", "--force", "--force", str(top)], directory.parent)
         _forget(Path(common), lambda place: place.is_relative_to(directory))

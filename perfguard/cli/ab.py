@@ -69,11 +69,12 @@ def command(
         **how,
     )
     try:
-        with guarded_place() as place, requested.steps:
+        with guarded_place() as place, requested.steps, paired.outside(place):
             if recording is not None:
                 found = paired.with_recording(recording, requested, place)
             else:
                 found = paired.with_side(python if ref is None else ref, requested, place)
+            found = paired.without_place(found, requested, place)
     except paired.Invalid as error:
         echo_line(f"INVALID: {error}")
         sys.exit(Exit.INVALID)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from perfguard.capture.worktree import Place, add_worktree, find_repository
 from perfguard.cli.bar import Steps
 from perfguard.cli.output import echo, echo_line, exit_code, screen
 from perfguard.cli.verdicts import verdicts_of
-from perfguard.errors import UsageError
+from perfguard.errors import PerfguardError, UsageError
 from perfguard.gate import compare_exactly, compare_paired, is_to_be_confirmed
 from perfguard.judge.pairs import Paired
 from perfguard.judge.tolerance import Policy
@@ -64,6 +65,36 @@ class Found:
 
 class Invalid(Exception):
     """A side that cannot be run at all, in one sentence."""
+
+
+@contextmanager
+def outside(place: Place) -> Iterator[None]:
+    """Let an error name no file in a directory that is deleted when it is read."""
+    try:
+        yield
+    except (Invalid, PerfguardError) as error:
+        raise type(error)(place.outside(str(error))) from error
+
+
+def without_place(found: Found, requested: Requested, place: Place) -> Found:
+    """Return the result as it is after the temporary directory is deleted: no text and no verdict names a file in it."""
+    kept = requested.output is not None
+    rows = [
+        (
+            replace(
+                verdict,
+                recording=verdict.recording if kept else None,
+                findings=tuple(replace(one, message=place.outside(one.message)) for one in verdict.findings),
+                notes=tuple(map(place.outside, verdict.notes)),
+            ),
+            judged,
+        )
+        for verdict, judged in found.rows
+    ]
+    remarks = list(map(place.outside, found.remarks))
+    if not kept and any(verdict.outcome is Outcome.INVALID for verdict, _ in rows):
+        remarks.append("to look at the recordings of both sides, run the same command again with: --output DIR")
+    return replace(found, rows=rows, remarks=remarks)
 
 
 def with_recording(path: Path, requested: Requested, place: Place) -> Found:

@@ -23,7 +23,7 @@ from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.confirmation import Budget, Confirmation
 from perfguard.plugin.gate_tests import GateTests, marker_arguments
-from perfguard.plugin.options import recordings_directory, require_usable, settings_in, update_of
+from perfguard.plugin.options import is_in_ci, recordings_directory, require_usable, settings_in, update_of
 from perfguard.plugin.progress import ProgressLine, RoundProgress
 from perfguard.plugin.projects import Collected, Project, Projects
 from perfguard.plugin.rounds import Rounds
@@ -69,6 +69,7 @@ class Judging:
         self._recordings = recordings_directory(config)
         #: Recordings in pytest's temporary directory, of which pytest keeps those of the last runs.
         self._temporary: set[Path] = set()
+        self._is_in_ci = is_in_ci()
         self._budget = Budget()
 
     # -- before a test -------------------------------------------------------------------------------------------------
@@ -168,8 +169,16 @@ class Judging:
             refresh_command=command,
             verbose=self._config.get_verbosity() > 0,
             is_temporary=verdict.recording in self._temporary,
+            again=f"pytest --perfguard --perfguard-recordings=recordings {shlex.quote(nodeid)}"
+            if self._is_in_ci
+            else "",
         )
         return LOG.carried(message)
+
+    def as_kept(self, verdict: Verdict) -> Verdict:
+        """Return a verdict for reports, which outlive a job of CI: its temporary directories do not."""
+        is_gone = self._is_in_ci and verdict.recording in self._temporary
+        return replace(verdict, recording=None) if is_gone else verdict
 
     def error_rates(self) -> str:
         """Return the calibrated error rates of this machine, of all projects with verdicts; empty without a calibration."""

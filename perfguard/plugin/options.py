@@ -85,6 +85,11 @@ def settings_in(config: pytest.Config, root: Path) -> Settings:
     return settings
 
 
+def is_in_ci() -> bool:
+    """Whether this is a job of CI, by the variables that pytest looks at: what is in a temporary directory ends with it."""
+    return any(os.environ.get(name) for name in ("CI", "BUILD_NUMBER"))
+
+
 def recordings_directory(config: pytest.Config) -> Path | None:
     """Return the absolute directory of `--perfguard-recordings`, or None."""
     name: str | None = config.option.perfguard_recordings

@@ -237,7 +237,8 @@ class GateSession:
         # Baselines are settled after the call; fixtures may measure before and after it.
         if guard is not None and (call.when == "call" or len(guard.verdicts) > guard.reported):
             guard.reported = len(guard.verdicts)
-            setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in guard.verdicts])
+            verdicts = map(self.judging.as_kept, guard.verdicts)
+            setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in verdicts])
         if guard is not None and self.config.get_verbosity() <= 0 and _is_judged(guard, call):
             report.sections = [(name, folded(text)) for name, text in report.sections]
         if guard is not None and self.config.option.tbstyle not in ("no", "line"):

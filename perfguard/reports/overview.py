@@ -501,12 +501,17 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
     recording = shlex.quote(printable(str(verdict.recording or "DIR")))
     test = shlex.quote(printable(workload_of(verdict.workload).test))
     is_test = "::" in verdict.workload and bool(verdict.source)
-    if verdict.outcome is Outcome.INVALID:
+    if verdict.outcome is Outcome.INVALID and (verdict.recording is not None or not is_test):
         yield "See what is wrong with the recording", f"perfguard check {recording} --explain"
     if is_test:
         yield from _advice_on_a_test(verdict, test)
     if verdict.recording is not None:
         yield "Look at the timeline, where the recording is", f"perfguard view {recording}"
+    elif is_test and not verdict.passed:
+        what = "what is wrong with it" if verdict.outcome is Outcome.INVALID else "its timeline"
+        look = "check" if verdict.outcome is Outcome.INVALID else "view"
+        yield "Record it again where it stays", f"pytest --perfguard --perfguard-recordings=recordings {test}"
+        yield f"Then look at {what}", f"perfguard {look} recordings/*"
 
 
 def _advice_on_a_test(verdict: Verdict, test: str) -> Iterable[tuple[str, str]]:

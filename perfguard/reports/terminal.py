@@ -38,12 +38,14 @@ _SHORTEST = 24
 
 
 def failure_message(
-    verdict: Verdict, *, refresh_command: str, verbose: bool = False, is_temporary: bool = False
+    verdict: Verdict, *, refresh_command: str, verbose: bool = False, is_temporary: bool = False, again: str = ""
 ) -> str:
     """Return the message of a test that is not green: the worst finding, its cause, what to do, then the details.
 
-    `verbose` (-v) includes every finding, change and part of the ledger. `is_temporary` says that pytest deletes the recording.
+    `verbose` (-v) includes every finding, change and part of the ledger. `is_temporary` says that pytest deletes the recording;
+    in a job of CI, `again` is the command that records it where it stays.
     """
+    again = again if is_temporary else ""
     # pytest's short summary, JUnit's message attribute and IDEs show only the first line.
     worst, *others = shown_findings(verdict, verbose=verbose) or ["nothing was compared"]
     lines = [f"perfguard {verdict.outcome.value}: {worst}"]
@@ -51,7 +53,7 @@ def failure_message(
     lines += [f"  {line}" for line in (trade_off(verdict), where_text(verdict, after_work=True)) if line]
     if verdict.outcome is Outcome.FAILED and (commit := baseline_commit(verdict)):
         lines.append(f"  see what changed since the baseline: git diff {commit}")
-    lines.append(f"  {_advice(verdict, refresh_command)}")
+    lines.append(f"  {_advice(verdict, refresh_command, again)}")
     lines += [f"  {line}" for line in others]
     if verdict.refresh is Refresh.REFUSED:
         lines += [f"    {line}" for line in change_lines(verdict.changes, most=most_shown(verbose))]
@@ -61,7 +63,9 @@ def failure_message(
     lines += [f"  {line}" for line in (time_lines(verdict) if verbose else short_ledger_lines(verdict))]
     lines[0] = with_upgrade(lines[0], verdict)
     lines += [f"  {line}" for line in environment_lines(verdict)]
-    if verdict.recording is not None:
+    if again:
+        lines.append("  recording: deleted with the job; --perfguard-recordings=DIR keeps it in DIR, for an artifact")
+    elif verdict.recording is not None:
         kept = " (pytest deletes it a few runs later; --perfguard-recordings=DIR keeps it)" if is_temporary else ""
         lines.append(f"  recording: {printable(str(verdict.recording))}{kept}")
     return "\n".join(lines)
@@ -95,9 +99,11 @@ def most_shown(verbose: bool) -> int | None:
     return None if verbose else SHOWN_PER_CODE
 
 
-def _advice(verdict: Verdict, refresh_command: str) -> str:
+def _advice(verdict: Verdict, refresh_command: str, again: str) -> str:
     if verdict.outcome is Outcome.INVALID:
         where = f"perfguard check {shlex.quote(printable(str(verdict.recording or 'DIR')))}"
+        if again:
+            where = f"{again}, then perfguard check recordings/*"
         # perfguard's own findings come before those of the project's checks.
         worst = next((one for one in verdict.findings if one.severity is Severity.ERROR), None)
         is_own = worst is not None and worst.code.family == OWN_FAMILY

@@ -17,6 +17,7 @@ import pytest
 from perfguard.capture import worktree
 from perfguard.capture.command import kill_marked
 from perfguard.capture.worktree import (
+    Place,
     add_worktree,
     find_commit,
     find_repository,
@@ -340,3 +341,9 @@ def test_a_directory_that_cannot_be_looked_at_is_passed_over(temporary, monkeypa
     monkeypatch.setattr(worktree.os, "getuid", lambda: -1)
     sweep()
     assert (temporary / "perfguard-ab-other").is_dir()
+
+
+def test_a_text_for_later_names_no_file_in_a_place_that_is_deleted(tmp_path):
+    place = Place(directory=tmp_path, mark="m")
+    text = f"{tmp_path}/base/project/tests/test_a.py:3: OSError: {tmp_path}/run-0/tmp/x, in {tmp_path}/base/project, /tmp/y"
+    assert place.outside(text) == "tests/test_a.py:3: OSError: (deleted)/run-0/tmp/x, in ., /tmp/y"

@@ -510,6 +510,23 @@ def test_it_says_what_to_do_next(make, commands):
     assert [one if not one.startswith("perfguard view") else "perfguard view" for one in found] == commands
 
 
+@pytest.mark.parametrize(
+    ("outcome", "look"),
+    [(Outcome.INVALID, ["perfguard check recordings/*"]), (Outcome.FAILED, ["perfguard view recordings/*"])],
+)
+def test_a_recording_that_was_not_kept_is_made_again_where_it_stays(outcome, look):
+    gone = replace(show.failing(), outcome=outcome, recording=None)
+    commands = [command for _, command in overview(gone, NOBODY).advice]
+    again = "pytest --perfguard --perfguard-recordings=recordings tests/test_net.py::test_fails"
+    assert commands[-2:] == [again, *look]
+    assert not any("DIR" in command for command in commands)
+
+
+def test_a_passed_test_needs_no_recording_of_its_own():
+    gone = replace(show.passing(), recording=None)
+    assert [command for _, command in overview(gone, NOBODY).advice] == []
+
+
 def test_a_name_that_a_shell_would_obey_is_quoted():
     odd = replace(show.failing(), workload="a.py::b; rm -rf ~", source="a.py:1")
     assert "pytest --perfguard 'a.py::b; rm -rf ~'" in [command for _, command in overview(odd, NOBODY).advice]

@@ -261,6 +261,17 @@ def test_a_recording_that_pytest_deletes_is_told_so_with_what_keeps_it():
     )
 
 
+def test_a_recording_that_ends_with_a_job_is_not_named_and_can_be_made_again_where_it_stays():
+    again = "pytest --perfguard --perfguard-recordings=recordings test_a.py"
+    gone = verdict(Outcome.INVALID, LEAKED, recording=Path("/tmp/recording"))
+    message = failure_message(gone, refresh_command=COMMAND, is_temporary=True, again=again)
+    assert "/tmp/recording" not in message
+    assert f"look at: {again}, then perfguard check recordings/*" in message
+    assert message.splitlines()[-1].startswith("  recording: deleted with the job; --perfguard-recordings=DIR keeps it")
+    # One that the user keeps is named.
+    assert "/tmp/recording" in failure_message(gone, refresh_command=COMMAND, again=again)
+
+
 def test_a_ledger_is_shown_only_where_a_time_got_worse():
     comparisons = (
         compared(State.WORSE, metric="operator_calls", subject="MatMul", finding=MORE_CALLS),
