@@ -404,7 +404,8 @@ where before + bytes <> 0
 -- needs: spans | instants
 -- invariant: inside_the_window
 -- about: With each span of the profiler ("PyTorch Profiler") Kineto writes one mark "Iteration Start" at its start, and behind the last
---   event one "Record Window End", not before the span ends.
+--   event one "Record Window End", not before the span ends. It is the last that is written, whatever was recorded: a trace without it lost
+--   its end.
 -- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
 -- source: kineto output_json.cpp, handleTraceSpan, addIterationMarker and finalizeTrace, since torch 1.8;
 --   torch/profiler/_chrome_trace_export.py
@@ -422,10 +423,12 @@ counts as (
     union all
     select cycle, row, false, true, false from starts
     union all
-    select cycle, row, false, false, true from ends)
+    select cycle, row, false, false, true from ends
+    union all
+    select cycle, max(row), false, false, false from spans group by cycle)
   group by cycle)
-select cycle, row,
-  spans || ' spans of the profiler, ' || starts || ' marks Iteration Start and ' || ends || ' marks Record Window End' as found
+select cycle, row, case when ends = 0 then 'no mark Record Window End, the last that is written, is there: the end of the trace is lost'
+  else spans || ' spans of the profiler, ' || starts || ' marks Iteration Start and ' || ends || ' marks Record Window End' end as found
 from counts where spans <> starts or ends <> 1
 union all
 select drawn.cycle, drawn.row, 'the span of the profiler begins at ' || drawn.start_ns / 1000 || ' us, and no mark Iteration Start is there'
