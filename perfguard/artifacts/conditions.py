@@ -38,6 +38,7 @@ CONDITIONS: dict[str, str] = {
     "sys_io": "sys_io: network counters",
     "sys_interconnection": "sys_interconnection: bus counters",
     "aicore": "operators ran on AI Core",
+    "early_gpu": "MindSpore 1.0 to 1.2 on a GPU",
     "aicpu": "operators ran on AI CPU",
     "flops": "aicore_metrics = ArithmeticUtilization",
     "hccl": "collective operators ran",

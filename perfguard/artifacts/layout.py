@@ -37,6 +37,8 @@ class Slot:
     otherwise: str = "optional"
     #: The finding's code when it is missing.
     missing: str = "A102"
+    #: What the finding adds: who does not write the file, and what to do then.
+    remark: str = ""
 
     def match(self, relative: str) -> int | bool | None:
         """Return the rank in the file's name (None when the slot carries none), or False when it does not match."""

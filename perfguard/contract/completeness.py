@@ -101,7 +101,10 @@ def _reasons(slot: Slot, known: Mapping[str, Known]) -> str:
 
 def _absent(slot: Slot, reason: str) -> str:
     if slot.missing == Code.C110.name:
-        return f"it is missing: the profiler ended before it wrote the file, or the file was not copied ({reason})"
+        remark = f". {slot.remark}" if slot.remark else ""
+        return (
+            f"it is missing: the profiler ended before it wrote the file, or the file was not copied ({reason}){remark}"
+        )
     if slot.missing == Code.A104.name:
         return f"the profiler only collected; its analysis writes this file. Run: perfguard analyse DIR ({reason})"
     return reason

@@ -140,7 +140,7 @@ def test_activity_timestamps_may_have_semicolons_in_their_names(tmp_path):
 def test_step_points_are_read_in_both_forms(tmp_path):
     plain = read("gpu-step-points", "Default/A-op1 1,2 5,6 \nDefault/B-op2 3,4 7,8 \n", tmp_path)
     assert columns(plain)["op_name"] == ["Default/A-op1"] * 2 + ["Default/B-op2"] * 2
-    assert columns(plain)["end"] == ["2", "6", "4", "8"]
+    assert columns(plain)["end"] == ["20", "60", "40", "80"]
     steps = read("gpu-step-points", "Default/A-op1,10 Default/B-op2,20 AllReduce-op3,12,15\n", tmp_path)
     assert columns(steps)["start"] == ["10", "20", "12"]
     assert columns(steps)["end"] == ["", "", "15"]

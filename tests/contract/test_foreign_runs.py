@@ -263,6 +263,15 @@ def test_a_table_that_a_spreadsheet_saved_is_told_by_its_separator(cycle, separa
 # -- MindSpore 1.x wrote no profiler_info ------------------------------------------------------------------------------
 
 GPU_FILE = ("gpu_op_type_info_0.csv", "op_type,type_occurrences,total_time(us),total_proportion,avg_time(us)\n")
+
+
+def _drawn(lane: str | int) -> str:
+    """Return a timeline of a GPU with one operator: up to 1.2 lanes had names, later numbers."""
+    return json.dumps(
+        [{"name": "MatMul-op1", "ph": "X", "tid": lane, "ts": 1600695893269618.2, "dur": 303.84, "pid": 0}]
+    )
+
+
 _FRAMEWORK = "task_id,stream_id,block_dim,full_op_name,op_name,op_type,subgraph,op_info"
 
 
@@ -275,6 +284,12 @@ _FRAMEWORK = "task_id,stream_id,block_dim,full_op_name,op_name,op_type,subgraph,
         ("pipeline_profiling_0.json", '{"op_info": [{"metrics": {"output_queue": {"size": [0]}}}]}', False),
         ("minddata_cpu_utilization_0.json", '{"device_info": {"runnable_processes": [1]}}', True),
         ("minddata_cpu_utilization_0.json", '{"device_info": {"runnable_process": [1]}}', False),
+        ("op_execute_timestamp_0.txt", "Default/MatMul-op1;Ops;1600695893269618200,303.84 \n", True),
+        ("gpu_op_execute_timestamp_0.txt", "Default/MatMul-op1;GpuOps;1600695893269618200,303.84 \n", False),
+        ("gpu_timeline_display_0.json", _drawn("Ops"), True),
+        ("gpu_timeline_display_0.json", _drawn("GpuOps"), True),
+        ("gpu_timeline_display_0.json", _drawn(100002), False),
+        ("gpu_timeline_display_0.json", _drawn("HostCpuOps0"), False),
     ],
 )
 def test_what_only_1x_wrote_tells_it_from_a_2_0_that_was_killed(tmp_path, file, text, is_old):
@@ -286,6 +301,43 @@ def test_what_only_1x_wrote_tells_it_from_a_2_0_that_was_killed(tmp_path, file, 
     # With the file that came in 2022 it is 2.0, whatever else it holds.
     (tmp_path / "profiler_info_0.json").write_text('{"context_mode": "graph"}')
     assert inspect(read_recording(tmp_path)).layouts == ("ms-2.0",)
+
+
+def test_a_gpu_of_1_1_wrote_no_profiler_info(tmp_path):
+    profiler = _of_a_gpu(tmp_path)
+    for name in ("profiler_info_0.json", "gpu_framework_0.txt", "step_trace_point_info_0.json"):
+        (profiler / name).unlink()
+    runs = profiler / "gpu_op_execute_timestamp_0.txt"
+    (profiler / "op_execute_timestamp_0.txt").write_text(runs.read_text().replace(";GpuOps;", ";Ops;"))
+    runs.unlink()
+    events = [one for one in json.loads((profiler / "gpu_timeline_display_0.json").read_text()) if one["ph"] == "X"]
+    drawn = [
+        {**one, "tid": "Ops" if one["tid"] == 100002 else str(one["tid"])} for one in events if one["tid"] != 100000
+    ]
+    (profiler / "gpu_timeline_display_0.json").write_text(json.dumps(drawn))
+    figures = json.loads((profiler / "gpu_timeline_summary_0.json").read_text())
+    figures.pop("max_scope_name_num")
+    (profiler / "gpu_timeline_summary_0.json").write_text(json.dumps(figures))
+    contract = inspect(read_recording(tmp_path))
+    assert contract.layouts == ("ms-1.x",)
+    assert codes(contract) == set()
+
+
+@pytest.mark.parametrize("lost", [(), ("gpu_framework_0.txt",), ("gpu_framework_0.txt", "start_time_0.txt")])
+def test_a_gpu_of_2_0_without_profiler_info_is_incomplete_whatever_else_it_lost(tmp_path, lost):
+    profiler = _of_a_gpu(tmp_path)
+    for name in ("profiler_info_0.json", *lost):
+        (profiler / name).unlink()
+    contract = inspect(read_recording(tmp_path))
+    assert contract.layouts == ("ms-2.0",)
+    (finding,) = [one for one in contract.findings if one.code.name == "C110"]
+    assert "1.6 and older wrote none" in finding.message
+    assert "--ignore C110" in finding.message
+
+
+def _of_a_gpu(place: Path) -> Path:
+    generate("ms-2.0", seed=3, operators=4, conditions={"gpu": True}).write(place)
+    return place / "profiler"
 
 
 # -- MindSpore: directories with nothing but a log ---------------------------------------------------------------------

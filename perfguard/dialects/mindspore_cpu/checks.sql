@@ -355,11 +355,8 @@ group by cycle, rank
 -- tolerance: 2 ns, or 1 us where the clock is UNIX time (a 64-bit float)
 -- source: MindSpore 2.0: base_timeline_generator.py (_get_step_time_list, _get_scope_name_time_list, _get_merged_time_list)
 -- message: {name} {does} at {time_ns} ns, where no operator{of_scope} {wants}
-select here.cycle, here.row, here.name, here.does, here.time_ns, if(depth is null, '', ' of that scope at depth ' || depth) as of_scope,
-  wants
-from timeline_edges as here asof left join operator_edges as there
-  on here.cycle = there.cycle and here.wants = there.does and here.scope = there.scope and here.least_ns <= there.time_ns
-where there.time_ns is null or there.time_ns > here.most_ns
+select cycle, row, name, does, time_ns, if(depth is null, '', ' of that scope at depth ' || depth) as of_scope, wants
+from edges_met where next_ns is null or next_ns > most_ns
 
 -- check: a_record_of_memory_is_written_once
 -- code: I114

@@ -131,3 +131,14 @@ scoped as (
   union all
   select cycle, start_ns, duration_ns, unnest(range(len(scopes))) || ':' || unnest(scopes) from executions)
 select cycle, scope, unnest(['begins', 'ends']) as does, unnest([start_ns, start_ns + duration_ns]) as time_ns from scoped;
+
+-- The edges of the lanes, each with the next time from `least_ns` on at which an operator does what it must. No asof join, which duckdb
+-- ends in an internal error where a side is empty.
+create view edges_met as
+select * exclude (kind, met_ns), min(met_ns) over (
+    partition by cycle, wants, scope order by least_ns, kind rows between current row and unbounded following) as next_ns
+from (
+  select cycle, row, name, depth, scope, does, time_ns, wants, least_ns, most_ns, 0 as kind, null::bigint as met_ns from timeline_edges
+  union all
+  select cycle, null, null, null, scope, null, time_ns, does, time_ns, null, 1, time_ns from operator_edges)
+qualify kind = 0;
