@@ -23,7 +23,6 @@ from perfguard.judge.baseline import Baseline
 from perfguard.judge.confirmation import Confirm, confirmed, confirmed_before, why_not_confirmed
 from perfguard.judge.pairs import (
     PAIRED_METRICS,
-    TIME_METRICS,
     Pace,
     Paired,
     own_tolerance,
@@ -31,7 +30,17 @@ from perfguard.judge.pairs import (
     with_pairs,
     without_judged,
 )
-from perfguard.judge.refresh import Refresh, Refreshed, ratcheted, refreshed, refused_unread, replaced
+from perfguard.judge.refresh import (
+    Refresh,
+    Refreshed,
+    is_swamped,
+    ratcheted,
+    refreshed,
+    refused_busy,
+    refused_unread,
+    replaced,
+    without_step_times,
+)
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import (
     Outcome,
@@ -46,6 +55,7 @@ from perfguard.judge.verdict import (
     without_runs,
 )
 from perfguard.measure import (
+    TIME_METRICS,
     CycleMeasurements,
     Measurement,
     measure,
@@ -377,6 +387,11 @@ def refresh(
     """
     with store.locked():
         new = _measured(verdict, commit=commit, reason=reason)
+        if is_swamped(new, verdict.others_share):
+            if policy.judge_time:
+                return _settled(verdict, refused_busy(verdict.others_share or 0.0))
+            # With time off the exact numbers are stored: they do not depend on the load.
+            new = without_step_times(new)
         try:
             old = store.load(verdict.workload)
         except StoreError as error:

@@ -166,6 +166,8 @@ class Recording:
     conditions: dict[str, bool] = field(default_factory=dict)
     #: After how many steps they repeat, if the test says so; not kept in the file.
     period: int | None = None
+    #: Share of the machine's CPU time that other processes used while a script ran; None if unknown; not kept in the file.
+    others_share: float | None = None
     #: Whether its directory is a link out of the one it was found in: then nothing in it is read.
     leads_out: bool = False
 

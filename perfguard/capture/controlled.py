@@ -7,7 +7,6 @@ in turns.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
 import os
@@ -22,6 +21,7 @@ from perfguard import thresholds
 from perfguard.capture import Backend
 from perfguard.capture.driver import iterate
 from perfguard.capture.environment import environment_of
+from perfguard.capture.machine_load import MachineLoad, busy_ticks
 from perfguard.errors import CaptureError
 from perfguard.timing import Timing
 
@@ -47,9 +47,9 @@ def choose_cpus(threads: int) -> tuple[int, ...]:
     """Return one CPU per thread, the idlest of those this process may use; empty if the system has no affinity."""
     if not hasattr(os, "sched_setaffinity"):
         return ()
-    before = _busy_ticks()
+    before = busy_ticks()
     time.sleep(_WATCHED_S)
-    after = _busy_ticks()
+    after = busy_ticks()
     cpus = sorted(os.sched_getaffinity(0), key=lambda cpu: (after.get(cpu, 0) - before.get(cpu, 0), cpu))
     return tuple(sorted(cpus[:threads]))
 
@@ -62,56 +62,6 @@ def bind(threads: int, cpus: tuple[int, ...] | None = None) -> tuple[int, ...]:
     except (AttributeError, OSError):
         return ()
     return chosen
-
-
-def _busy_ticks() -> dict[int, int]:
-    """Return the ticks each CPU was busy since boot (proc(5): /proc/stat); empty if unknown."""
-    try:
-        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return {}
-    rows = (line.split() for line in lines if line.startswith("cpu") and line[3:4].isdigit())
-    # user nice system idle iowait irq softirq steal
-    return {int(row[0][3:]): sum(map(int, row[1:4])) + sum(map(int, row[6:9])) for row in rows}
-
-
-def _busy_seconds() -> float | None:
-    """Return how long all CPUs together were busy since boot; None if unknown."""
-    ticks = _busy_ticks()
-    return sum(ticks.values()) / os.sysconf("SC_CLK_TCK") if ticks else None
-
-
-def _own_seconds() -> float:
-    """Return the CPU time of this process and of all its descendants, such as the workers of a loader."""
-    times = os.times()
-    own = times.user + times.system + times.children_user + times.children_system
-    waiting, seen = _children(os.getpid()), set[int]()
-    while waiting:
-        pid = waiting.pop()
-        if pid not in seen:
-            seen.add(pid)
-            own += _cpu_seconds(pid)
-            waiting += _children(pid)
-    return own
-
-
-def _children(pid: int) -> list[int]:
-    """Return the children of a process (proc(5): /proc/pid/task/tid/children); none if unknown."""
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, file.read_text(encoding="ascii").split())
-    return found
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and of its ended children (proc(5): /proc/pid/stat, fields 14 to 17); 0 for none."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return 0.0
-    # The name, in parentheses, may contain any character.
-    return sum(map(int, text.rpartition(")")[2].split()[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def calibration_kernel() -> Callable[[], None]:
@@ -142,8 +92,7 @@ class StepClock:
         self._schedule = _open_schedstat()
         self._pressure = _total_pressure_us()
         self._faults = _faults()
-        self._busy_s = _busy_seconds()
-        self._own_s = _own_seconds()
+        self._load = MachineLoad()
         self._opened, self._opened_cpu = time.perf_counter(), time.process_time()
         #: The clocks at the begin of a step, in ns: of the run queue, wall, process, thread.
         self._began: tuple[int, int, int, int] | None = None
@@ -190,7 +139,7 @@ class StepClock:
 
     def is_disturbed(self) -> bool:
         """Whether other processes use so much of the machine that a rest may help; also if that is unknown."""
-        share = self._others_share(time.perf_counter() - self._opened)
+        share = self._load.others_share()
         return share is None or share > thresholds.QUIET_SHARE
 
     def leave_out_warm_up(self, least: int) -> None:
@@ -229,20 +178,12 @@ class StepClock:
             cpu_pressure=None
             if pressure is None or self._pressure is None
             else round((pressure - self._pressure) / 1e6 / elapsed, 4),
-            others_share=self._others_share(elapsed),
+            others_share=self._load.others_share(),
             minor_faults=minor - self._faults[0],
             major_faults=major - self._faults[1],
             notes=notes,
             environment=environment_of(target),
         )
-
-    def _others_share(self, elapsed_s: float) -> float | None:
-        """Return the share of the machine's CPU time that other processes used since this clock was made."""
-        now_s = _busy_seconds()
-        if now_s is None or self._busy_s is None or not elapsed_s:
-            return None
-        others_s = now_s - self._busy_s - (_own_seconds() - self._own_s)
-        return round(min(1.0, max(0.0, others_s / elapsed_s / (os.cpu_count() or 1))), 4)
 
     def _waited(self) -> int:
         # The second number is how long this thread waited for a CPU (kernel: Documentation/scheduler/sched-stats.rst).

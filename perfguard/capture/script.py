@@ -14,12 +14,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import Interpreter, cpu_model, environment, find_interpreter, release
+from perfguard.capture.machine_load import MachineLoad
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
 from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
@@ -117,15 +118,18 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
         }
         plan_path = facts / "plan"
         plan_path.write_text(json.dumps(plan), encoding="utf-8")
+        load = MachineLoad()
         ended = run_command(
             _command(script, interpreter, directory),
             environment=_variables(script, interpreter, options, plan_path, directory),
             mark=_MARK,
             timeout_s=script.timeout_s,
         )
+        others_share = load.others_share()
         processes = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(facts.glob("*.json"))]
         saw_python = any(facts.glob("python-*"))
-    return _gather(script, processes, ended, saw_python, options, workload=workload, directory=directory)
+    found = _gather(script, processes, ended, saw_python, options, workload=workload, directory=directory)
+    return replace(found, recording=replace(found.recording, others_share=others_share))
 
 
 # -- before it runs ----------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from perfguard.judge.step_time import relative_change, step_text, three_digits
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, lost_findings, outcome_of, settled
 from perfguard.judge.weights import step_weight
-from perfguard.measure.measurement import Kind, Measurement
+from perfguard.measure.measurement import Measurement
 from perfguard.measure.metrics import METRICS
 from perfguard.timing import LostRun, PairedTiming
 
@@ -27,8 +27,6 @@ from perfguard.timing import LostRun, PairedTiming
 SEQUENTIAL_TIMES = frozenset({"step_time", "step_cpu_time", "profiler_overhead"})
 #: Metrics of an A/B run.
 PAIRED_METRICS = frozenset({"step_ab", "step_ab_time"})
-#: All metrics of time; a loss is compared like a time, but is none.
-TIME_METRICS = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}
 
 
 class Pace(Enum):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from perfguard import thresholds
 from perfguard.errors import counted, listed
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
@@ -16,7 +17,7 @@ from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
 from perfguard.judge.work import CENSUS
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric, label, number
-from perfguard.measure.metrics import METRICS
+from perfguard.measure.metrics import METRICS, TIME_METRICS
 from perfguard.recording import Environment
 
 _COST: Key = ("step_cost", "")
@@ -74,6 +75,34 @@ def refused_unread(new: Baseline, why: str) -> Refreshed | None:
     if _is_accepted(new):
         return None
     return Refreshed(stored=None, state=Refresh.REFUSED, refused=Finding(code=Code.B114, message=why))
+
+
+def is_swamped(new: Baseline, others_share: float | None) -> bool:
+    """Whether other processes used too much of the machine for the times of a script, and the user gave no reason.
+
+    A test is timed in several processes, of which the best counts; a script runs once.
+    """
+    is_busy = others_share is not None and others_share > thresholds.BUSY_SHARE
+    return is_busy and not _is_accepted(new) and any(_is_judged_time(one.metric) for one in new.measurements)
+
+
+def without_step_times(new: Baseline) -> Baseline:
+    """Return a baseline without times that are judged; those of operators are only shown."""
+    kept = [one for one in new.measurements if not _is_judged_time(one.metric)]
+    return replace(new, measurements=tuple(kept))
+
+
+def _is_judged_time(name: str) -> bool:
+    return name in TIME_METRICS and METRICS[name].gated
+
+
+def refused_busy(others_share: float) -> Refreshed:
+    """Refuse times of a script from a machine that was busy with other processes."""
+    message = (
+        f"other processes used {100 * others_share:.0f} % of the machine's CPU time while the script ran, so its times are not "
+        f'its own. Run it again when the machine is quiet; if it never is, say so: {REASON_OPTION} "why"'
+    )
+    return Refreshed(stored=None, state=Refresh.REFUSED, refused=Finding(code=Code.B112, message=message))
 
 
 def replaced(new: Baseline, *, policy: Policy) -> Refreshed:

@@ -114,6 +114,8 @@ class Verdict:
     compared_with: BaselineFacts | None = None
     #: The steps that perfguard drove, in order; empty for a foreign directory.
     steps: tuple[Step, ...] = ()
+    #: Share of the machine's CPU time that other processes used while a script ran; None if unknown, or if none did.
+    others_share: float | None = None
     #: The memory of each device over the profiled steps.
     memory: tuple[MemoryTrack, ...] = ()
     #: The fastest profiled step, and that of the recording it was compared with: a stored baseline has none.
@@ -181,6 +183,7 @@ def examined(
         changed_fails=policy.changed_fails,
         traits=traits_of(contract),
         steps=recording.steps,
+        others_share=recording.others_share,
         memory=memory,
         timeline=timeline,
     )

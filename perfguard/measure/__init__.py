@@ -14,13 +14,14 @@ from perfguard.measure.aggregation import measure
 from perfguard.measure.census import Operator, operators_of
 from perfguard.measure.cycles import CycleMeasurements, measure_cycle
 from perfguard.measure.measurement import Better, Kind, Measurement, Metric
-from perfguard.measure.metrics import METRICS
+from perfguard.measure.metrics import METRICS, TIME_METRICS
 from perfguard.measure.profile import MemoryTrack, memory_tracks
 from perfguard.measure.runs import measure_runs
 from perfguard.measure.timeline import StepTimeline, timeline_of
 
 __all__ = [
     "METRICS",
+    "TIME_METRICS",
     "Better",
     "CycleMeasurements",
     "Kind",

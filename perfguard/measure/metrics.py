@@ -338,3 +338,7 @@ METRICS: dict[str, Metric] = {one.name: one for one in _ALL}
 def unit_of(metric: str) -> str:
     """Return the unit of a metric; empty for an unknown one."""
     return METRICS[metric].unit if metric in METRICS else ""
+
+
+#: All metrics of time; a loss is compared like a time, but is none.
+TIME_METRICS = frozenset(name for name, metric in METRICS.items() if metric.kind is Kind.TIMED) - {"summary_scalar"}

@@ -24,7 +24,9 @@ from perfguard.version import __version__
 from perfguard.window import Phase
 
 #: Fields of a verdict that have another name or another form in a document; all others are converted by their types.
-_OTHER_FORM = frozenset({"findings", "comparisons", "measurements", "rules", "changed_fails", "refresh"})
+_OTHER_FORM = frozenset(
+    {"findings", "comparisons", "measurements", "rules", "changed_fails", "refresh", "others_share"}
+)
 #: Fields with a span a line.
 _TIMELINES = ("timeline", "base_timeline")
 #: States of formats 1 and 2 for a number that only one side has; it failed there.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,8 @@ pytestmark = pytest.mark.slow
 SCRIPTS = Path(__file__).parents[1] / "capture" / "scripts"
 
 
+#: A recording with timed steps.
+TIMED = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
 SETTINGS = '[tool.perfguard]\ntime = "off"\n'
 
 
@@ -98,8 +102,9 @@ def judged(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def judge(name, *arguments):
-        done = ScriptRun(recording=read_recording(recorded / name), ended=Ended(status=0))
+    def judge(name, *arguments, others_share=None):
+        recording = replace(read_recording(recorded / name), others_share=others_share)
+        done = ScriptRun(recording=recording, ended=Ended(status=0))
         monkeypatch.setattr("perfguard.capture.script.run_script", lambda script, *, workload, directory: done)
         found = run("run", "--name", "torch_train.py::train", *arguments, *WINDOW)
         return found.exit_code, [line.removeprefix("perfguard: ") for line in found.stderr.splitlines()]
@@ -118,6 +123,25 @@ def test_without_a_baseline_it_says_how_to_store_one(judged, tmp_path):
         "store this as the baseline with: perfguard run --update --name torch_train.py::train "
         "--window 2:4 -- python torch_train.py train"
     )
+
+
+@pytest.mark.exhaustive
+def test_times_of_a_busy_machine_are_stored_for_a_reason_only(judged, tmp_path):
+    shutil.rmtree(tmp_path / "baselines")
+    status, lines = judged(TIMED, "--time", "on", "--update", others_share=0.62)
+    assert (status, lines[0]) == (1, "refused torch_train.py::train")
+    assert lines[1].startswith(
+        "  B112 the machine was busy: other processes used 62 % of the machine's CPU time while "
+    )
+    assert not (tmp_path / "baselines").exists() or not list((tmp_path / "baselines").glob("*.json"))
+    assert lines[-1].partition(": ")[0] == "store it all the same with"
+    words = shlex.split(lines[-1].partition(": ")[2])
+    assert words[:4] == ["perfguard", "run", "--reason", "why"]
+    given = words[2 : words.index("--")]
+    assert run(*words[1:2], *given, "--", *words[words.index("--") + 1 :]).exit_code == 0
+    # On a quiet machine it needs none.
+    shutil.rmtree(tmp_path / "baselines")
+    assert judged(TIMED, "--time", "on", "--update", others_share=0.05)[0] == 0
 
 
 @pytest.mark.exhaustive
