@@ -17,7 +17,7 @@ from perfguard.measure.measurement import Better, Kind, Measurement, Metric
 from perfguard.measure.metrics import METRICS, TIME_METRICS
 from perfguard.measure.profile import MemoryTrack, memory_tracks
 from perfguard.measure.runs import measure_runs
-from perfguard.measure.timeline import StepTimeline, timeline_of
+from perfguard.measure.timeline import Pause, StepTimeline, timeline_of
 
 __all__ = [
     "METRICS",
@@ -29,6 +29,7 @@ __all__ = [
     "MemoryTrack",
     "Metric",
     "Operator",
+    "Pause",
     "StepTimeline",
     "measure",
     "measure_cycle",

@@ -13,6 +13,16 @@ Span = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A time of a step in which nothing ran: what ended last before it and begins next; empty at the edges of the step."""
+
+    start_ns: int
+    length_ns: int
+    after: str
+    before: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimeline:
     """The fastest profiled step of one rank. `step` counts the steps of its cycle from 0.
 
@@ -26,6 +36,20 @@ class StepTimeline:
     lanes: tuple[str, ...]
     names: tuple[str, ...]
     spans: tuple[Span, ...]
+
+    @property
+    def pauses(self) -> tuple[Pause, ...]:
+        """The times of the step in which none of the `spans` ran on any thread or stream, the longest first."""
+        found, end_ns, last = [], 0, ""
+        for _, name, start_ns, length_ns in sorted(self.spans, key=lambda span: (span[2], -span[3])):
+            begin_ns = min(start_ns, self.duration_ns)
+            if begin_ns > end_ns:
+                found.append(Pause(start_ns=end_ns, length_ns=begin_ns - end_ns, after=last, before=self.names[name]))
+            if start_ns + length_ns >= end_ns:
+                end_ns, last = start_ns + length_ns, self.names[name]
+        if end_ns < self.duration_ns:
+            found.append(Pause(start_ns=end_ns, length_ns=self.duration_ns - end_ns, after=last, before=""))
+        return tuple(sorted(found, key=lambda one: (-one.length_ns, one.start_ns)))
 
 
 def timeline_of(contract: Contract) -> StepTimeline | None:

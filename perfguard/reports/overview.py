@@ -28,6 +28,7 @@ from perfguard.recording import Provenance
 from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
 from perfguard.reports.ledger import is_newly_called, unattributed_text
 from perfguard.reports.names import cut
+from perfguard.reports.pauses import new_pause_text
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 
@@ -317,13 +318,16 @@ def where_text(verdict: Verdict, *, shapes: bool = True, after_work: bool = Fals
         return ""
     step, found = step_time_of(verdict), attribution_of(verdict)
     is_slower = step is not None and (step.change or 0) > 0
+    if step is not None and is_slower and step.metric == "run_blocked_time":
+        return new_pause_text(verdict)
     if is_slower and isinstance(found, tuple):
         return _where_the_time_went(verdict, found, shapes=shapes)
     if added := _added(verdict):
         is_shown = after_work and more_work(verdict)
         return "" if is_shown else f"The step does more work: {listed([_with_calls(one) for one in added], _FIRST)}."
     if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
-        return unattributed_text(found)
+        pause = new_pause_text(verdict) if found.part is Cause.IDLE else ""
+        return f"{unattributed_text(found)} {pause}".rstrip()
     return ""
 
 

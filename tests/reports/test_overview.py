@@ -12,7 +12,7 @@ from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.measure import Measurement
+from perfguard.measure import Measurement, StepTimeline
 from perfguard.recording import Provenance
 from perfguard.reports.overview import headline, more_work, overview, sentence, where_text
 from perfguard.reports.terminal import shown_findings
@@ -234,6 +234,44 @@ def test_added_work_leads_only_where_a_time_failed_and_no_operator_explains_it_o
     here = slower(part(Cause.CALLS, 900_000, "aten::mm"))
     here = replace(here, findings=(*here.findings, of_calls), comparisons=(*here.comparisons, calls))
     assert more_work(here) == "aten::mm (3 → 7 calls a step)"
+
+
+def waiting(*lengths_ns: int) -> list[StepTimeline]:
+    """Return steps of 1 ms with a pause of each length after aten::mm."""
+    return [
+        StepTimeline(
+            rank=0,
+            step=0,
+            duration_ns=1_000_000,
+            count=2,
+            lanes=("thread 1",),
+            names=("aten::mm", "aten::add"),
+            spans=((0, 0, 0, 900_000 - length), (0, 1, 900_000, 100_000)),
+        )
+        for length in lengths_ns
+    ]
+
+
+def test_a_pause_that_made_the_step_slower_is_named():
+    pause = "In the profiled step nothing ran for 0.800 ms, after aten::mm and before aten::add."
+    idle = slower(part(Cause.PER_CALL, 100_000, "aten::mm"), part(Cause.IDLE, 900_000))
+    long, short, longer = waiting(800_000, 10_000, 850_000)
+    said = "No operator explains the time: between operators it changed by +0.900 ms, in the whole step by +1.00 ms."
+    assert where_text(replace(idle, timeline=long)) == f"{said} {pause}"
+    assert where_text(replace(idle, timeline=long, base_timeline=short)) == f"{said} {pause}"
+    # One that the baseline has, too, is not what changed; a short one says nothing.
+    assert where_text(replace(idle, timeline=long, base_timeline=longer)) == said
+    assert where_text(replace(idle, timeline=short)) == said
+    # A step that waits fails for its wait, which no operator explains.
+    blocked = verdict(
+        Outcome.FAILED,
+        error(Code.R101, "run_blocked_time"),
+        comparisons=[comparison("run_blocked_time", 50.0, 20_000.0), comparison("run_cpu_time", 900.0, 950.0)],
+        timeline=long,
+        **timed("run_wall_time", 20_000.0),
+    )
+    blocked = replace(blocked, comparisons=tuple(replace(one, allowed=1000.0) for one in blocked.comparisons))
+    assert where_text(blocked) == pause
 
 
 def test_operators_that_changed_are_told_by_their_share_of_the_time():

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import re
+import statistics
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,7 +32,7 @@ from perfguard.reports.page import hint, kept, page_html
 from perfguard.reports.page.figure import Bars, Cells, Chart, Figure, Strips, number_axis
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import MOST_FINDINGS, tables_of
-from perfguard.reports.page.timeline import timeline_sides
+from perfguard.reports.page.timeline import timeline_rows, timeline_sides
 from perfguard.version import install_command
 from perfguard.window import Phase
 from tests.reports import runs_to_show as show
@@ -462,14 +463,94 @@ def test_both_sides_of_a_comparison_have_a_timeline_and_a_stored_baseline_has_no
 def test_what_a_timeline_leaves_out_is_said():
     lanes = tuple(f"stream {number}" for number in range(40))
     spans = tuple((number, 0, 10 * number, 5 + number) for number in range(40))
-    found = StepTimeline(rank=3, step=1, duration_ns=2_500_000, count=90, lanes=lanes, names=("a\u202eb",), spans=spans)
+    found = StepTimeline(rank=3, step=1, duration_ns=440, count=90, lanes=lanes, names=("a\u202eb",), spans=spans)
     (side,) = timeline_sides(Verdict(workload="a", outcome=Outcome.PASSED, findings=(), timeline=found))
     assert side["what"] == (
-        "step 2 of rank 3, 2.50 ms under the profiler; the 40 longest of 90 executions; the 24 busiest of 40 lanes"
+        "step 2 of rank 3, 0.440 us under the profiler; the 40 longest of 90 executions; the 24 busiest of 40 lanes"
     )
     assert side["names"] == ["a\\u202eb"]
     # The busiest ones, in the order of the recording.
     assert [name for name, _ in side["lanes"]] == list(lanes[16:])
+
+
+#: A step of 1 ms: 0.1 ms of work, nothing for 0.7 ms, and two lanes at once.
+WAITS = StepTimeline(
+    rank=0,
+    step=0,
+    duration_ns=1_000_000,
+    count=3,
+    lanes=("thread 1", "stream 7"),
+    names=("aten::mm", "aten::add"),
+    spans=((0, 0, 0, 100_000), (0, 1, 800_000, 200_000), (1, 1, 850_000, 100_000)),
+)
+
+
+def test_a_pause_that_is_a_large_part_of_the_step_is_a_lane_a_row_and_a_sentence():
+    verdict = Verdict(workload="a", outcome=Outcome.PASSED, findings=(), timeline=WAITS)
+    (side,) = timeline_sides(verdict)
+    name = "pause after aten::mm and before aten::add"
+    assert side["lanes"][0] == ["nothing ran", [2, 100_000, 700_000]]
+    assert side["names"][2] == name
+    assert side["what"] == (
+        "step 1 of rank 0, 1.00 ms under the profiler; nothing ran for 0.700 ms, after aten::mm and before aten::add"
+    )
+    assert timeline_rows(verdict)[1] == (name, "now", "nothing ran", "0.100 ms", "0.700 ms")
+    page = page_html(show.run_of(verdict))
+    assert "nothing ran for 0.700\N{NO-BREAK SPACE}ms, after aten::mm and before aten::add" in page
+
+
+def test_a_step_without_a_long_pause_has_none():
+    busy = replace(WAITS, spans=((0, 0, 0, 500_000), (1, 1, 540_000, 460_000)), count=2)
+    (side,) = timeline_sides(Verdict(workload="a", outcome=Outcome.PASSED, findings=(), timeline=busy))
+    assert [lane for lane, _ in side["lanes"]] == ["thread 1", "stream 7"]
+    assert side["what"] == "step 1 of rank 0, 1.00 ms under the profiler"
+
+
+def test_of_a_step_whose_short_executions_are_left_out_a_pause_may_have_some():
+    (side,) = timeline_sides(
+        Verdict(workload="a", outcome=Outcome.PASSED, findings=(), timeline=replace(WAITS, count=9))
+    )
+    assert "nothing long ran for 0.700 ms" in side["what"]
+
+
+def of_an_ab_run(*ratios: float) -> Verdict:
+    """Return a verdict of both sides in processes, each with its ratio."""
+    ratio = statistics.median(ratios)
+    numbers = (
+        Comparison(metric="step_ab", subject="", state=State.WORSE, judged=True, reference=1.0, current=ratio),
+        Comparison(metric="step_ab_time", subject="", state=State.SAME, judged=False, reference=1000.0, current=1500.0),
+    )
+    samples = Measurement(metric="step_ab", subject="", value=ratio, samples=ratios)
+    return Verdict(workload="a", outcome=Outcome.FAILED, findings=(), comparisons=numbers, measurements=(samples,))
+
+
+def test_the_page_of_an_ab_run_shows_each_process():
+    verdict = of_an_ab_run(1.5, 1.45, 1.62)
+    (figure,) = figures_of(verdict)
+    is_valid(figure)
+    assert figure.kind == "processes"
+    assert figure.rows == (("process", "change of a step"), ("1", "+50.0 %"), ("2", "+45.0 %"), ("3", "+62.0 %"))
+    assert figure.caption == "1.00 → 1.50 ms, +50.0 %: the median of 3 processes, each of which ran both sides"
+    assert [text for _, text in figure.drawing.hover] == [
+        "process 2: +45.0 %",
+        "process 1: +50.0 %",
+        "process 3: +62.0 %",
+    ]
+    assert "The change of a step in each process" in page_html(show.run_of(verdict))
+
+
+def test_with_time_off_no_figure_is_of_the_baseline_alone():
+    timed = show.failing()
+    assert "distribution" in kinds(timed)
+    times = ("step_time", "profiled_step_time")
+    off = replace(
+        timed,
+        steps=(),
+        measurements=tuple(one for one in timed.measurements if one.metric not in times),
+        ledger=None,
+    )
+    assert any(one.metric == "step_time" and one.reference_samples for one in off.comparisons)
+    assert kinds(off) == ["memory"]
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------
@@ -481,7 +562,7 @@ def test_an_operator_has_one_row_with_both_sides_its_limit_and_what_was_found():
     assert (state, calls, calls_now) == ("worse", 0, 2)
     assert us == pytest.approx(us_now / 4)
     assert allowed == pytest.approx(us * 1.5)
-    assert why.startswith("operator_time 4.25 → 17.0 us/step")
+    assert "operator_time 4.25 → 17.0 us/step" in why
     # Its calls are the same; its time is four times that of the baseline, and shown only.
     assert rows["aten::relu"][1] == "not judged"
     assert rows["aten::relu"][4] == pytest.approx(rows["aten::relu"][5] / 4)

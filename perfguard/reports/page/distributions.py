@@ -6,9 +6,10 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
+from perfguard.errors import counted
 from perfguard.findings import Code, Severity
 from perfguard.judge.shown_time import step_time_of
-from perfguard.judge.step_time import TimeUnit
+from perfguard.judge.step_time import TimeUnit, percent
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.page.figure import (
     LARGEST,
@@ -48,7 +49,8 @@ def distribution(verdict: Verdict) -> Figure | None:
     if not now and not before:
         now, before = samples_of(verdict, "profiled_step_time"), _reference(verdict, "profiled_step_time")
         title = "How long a profiled step takes"
-    if len(now) + len(before) < 2:
+    # With times off, the baseline alone says nothing.
+    if not now or len(now) + len(before) < 2:
         return None
     sides = _sides(before, now)
     unit = TimeUnit.of([statistics.median(values) for _, _, values in sides])
@@ -178,6 +180,39 @@ def cost(verdict: Verdict) -> Figure | None:
         caption += ", beyond which this one only warned" if is_warned else ""
     limit = finite([] if found.allowed is None else [found.allowed * us_a_cost])
     return _points("cost", "A step in each fresh process", caption, sides, step.unit, limit)
+
+
+def processes(verdict: Verdict) -> Figure | None:
+    """Draw the change of the step in each process that ran both sides, as `perfguard ab` and a confirmation do."""
+    ratios, step = samples_of(verdict, "step_ab"), step_time_of(verdict)
+    if not ratios or step is None or step.metric != "step_ab":
+        return None
+    changes = [100 * (ratio - 1) for ratio in ratios]
+    low, high = min(*changes, 0.0), max(*changes, 0.0)
+    room = 0.08 * (high - low) or 1.0
+    x = number_axis(low - room, high + room, title="change in %")
+    at = [x.at(change) for change in changes]
+    texts = [percent(ratio - 1) for ratio in ratios]
+    hover = [f"process {number}: {text}" for number, text in enumerate(texts, 1)]
+    return Figure(
+        kind="processes",
+        title="The change of a step in each process",
+        caption=f"{step.text}: the median of {counted(len(ratios), 'process', 'es')}, each of which ran both sides",
+        rows=table_rows(
+            [("process", "change of a step"), *((str(number), text) for number, text in enumerate(texts, 1))]
+        ),
+        drawing=Chart(
+            x=x,
+            y=Axis(low=0, high=1, ticks=((0.5, "now"),)),
+            shapes=(
+                Shape(role="now", style="dots", path=dots(at, [0.5] * len(at))),
+                Shape(role="base", style="dash", path=upright(x.at(0.0))),
+            ),
+            hover=tuple(sorted(zip((round(place, 4) for place in at), hover, strict=True))),
+            form="points",
+        ),
+        legend=(("now", "now"), ("base dash", "the base")),
+    )
 
 
 def samples_of(verdict: Verdict, metric: str) -> list[float]:

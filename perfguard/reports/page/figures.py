@@ -18,7 +18,7 @@ from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import METRICS, Kind, MemoryTrack
 from perfguard.measure.measurement import finite, number, rank_of
 from perfguard.recording import Step
-from perfguard.reports.page.distributions import cost, distribution
+from perfguard.reports.page.distributions import cost, distribution, processes
 from perfguard.reports.page.figure import (
     LARGEST,
     STEPS,
@@ -81,6 +81,7 @@ def figures_of(verdict: Verdict) -> list[Figure]:
         _waterfall(verdict.ledger, cause, verdict) if verdict.ledger and isinstance(cause, tuple) else None,
         distribution(verdict),
         cost(verdict),
+        processes(verdict),
         _memory(verdict),
         _steps(verdict),
         *_ranks(verdict),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
 from perfguard.measure import StepTimeline
+from perfguard.reports.pauses import long_pauses, pause_text, place_of
 from perfguard.screen import printable
 
 #: Rows of the table, and most lanes of a side: those with the most time.
 _ROWS, _LANES = 20, 24
+#: The lane of pauses.
+_PAUSES = "nothing ran"
 
 
 def timeline_sides(verdict: Verdict) -> list[dict[str, Any]]:
@@ -29,12 +33,16 @@ def _side(label: str, one: StepTimeline) -> dict[str, Any]:
         by_lane.setdefault(lane, []).extend((name, start_ns, length_ns))
         busy[lane] = busy.get(lane, 0) + length_ns
     most = set(sorted(busy, key=lambda lane: -busy[lane])[:_LANES])
+    pauses = sorted(long_pauses(one), key=lambda pause: pause.start_ns)
+    names = [*map(printable, one.names), *(f"pause {place_of(pause)}" for pause in pauses)]
+    waits = [[len(one.names) + at, pause.start_ns, pause.length_ns] for at, pause in enumerate(pauses)]
+    lanes = [[_PAUSES, list(chain.from_iterable(waits))]] if waits else []
     return {
         "label": label,
         "what": _what(one, len(by_lane)),
         "duration": one.duration_ns,
-        "names": list(map(printable, one.names)),
-        "lanes": [[printable(one.lanes[lane]), by_lane[lane]] for lane in sorted(most)],
+        "names": names,
+        "lanes": [*lanes, *([printable(one.lanes[lane]), by_lane[lane]] for lane in sorted(most))],
     }
 
 
@@ -44,6 +52,8 @@ def _what(one: StepTimeline, lanes: int) -> str:
     text = f"step {one.step + 1} of rank {one.rank}, {unit.text(one.duration_ns / 1e3)} under the profiler"
     if one.count > len(one.spans):
         text += f"; the {len(one.spans)} longest of {one.count} executions"
+    if pause := pause_text(one):
+        text += f"; {pause}"
     return text + (f"; the {_LANES} busiest of {lanes} lanes" if lanes > _LANES else "")
 
 
@@ -54,6 +64,9 @@ def timeline_rows(verdict: Verdict) -> list[tuple[str, str, str, str, str]]:
         if one is None:
             continue
         unit = TimeUnit.of([one.duration_ns / 1e3])
+        for pause in long_pauses(one):
+            times = unit.text(pause.start_ns / 1e3), unit.text(pause.length_ns / 1e3)
+            rows.append((f"pause {place_of(pause)}", label, _PAUSES, *times))
         for lane, name, start_ns, length_ns in sorted(one.spans, key=lambda span: (-span[3], span[2]))[:_ROWS]:
             times = unit.text(start_ns / 1e3), unit.text(length_ns / 1e3)
             rows.append((one.names[name], label, one.lanes[lane], *times))
