@@ -149,7 +149,8 @@ def _tasks(output: Output, strings: _Strings) -> _Tables:
         where = (kind, NO_ID, COMPUTE_STREAM, one.task, NO_ID)
         tasks.append((one.start_ns, one.end_ns, rank.number, FIRST_CONNECTION + i, i, rank.pid, *where))
         operator = one.operator
-        texts = [operator.core, operator.type, "ND", "FLOAT", operator.input_shapes, "ND", "FLOAT"]
+        formats, types = (";".join(word for _ in operator.input_shapes.split(";")) for word in ("ND", "FLOAT"))
+        texts = [operator.core, operator.type, formats, types, operator.input_shapes, "ND", "FLOAT"]
         texts = [one.name, *texts, shape_text(operator.output), "N/A"]
         name, *kinds = (strings[text] for text in texts)
         computing.append((name, i, 32, 0, *kinds))

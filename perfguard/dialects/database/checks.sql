@@ -667,3 +667,262 @@ from lacking('{filled}', 'CommAnalyzerTime')
 -- about: Operations whose times are in CommAnalyzerTime ran.
 -- message: table 'COMMUNICATION_OP' is missing: CommAnalyzerTime has {rows} operations
 from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')
+
+-- check: rows_of_the_database_are_written_once
+-- code: I114
+-- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_npu_module_mem; db_hbm;
+--   db_llc; db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_cann_api; db_communication_op; db_communication_task_info; db_gc_record;
+--   db_session_time_info; db_rank_device_map; db_npu_info; db_host_info; db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
+-- needs: {table}
+-- in: {table}
+-- about: No two rows of a table are the same in every column: a row is one event of a thread, one sample of a time, one link of an operation. Exact.
+--   Not of MEMORY_RECORD, whose rows have no identity.
+-- message: it is here a second time, the same in every column
+select cycle, again as row
+from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)
+
+-- check: tables_of_facts_have_rows
+-- code: C112
+-- headline: a table without a row
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, database_tables
+-- in: {slot}
+-- about: Tables of facts about the recording, and enumerations, are made together with their rows.
+-- source: torch_npu: prof_db_parse/_basic_db_parser.py; msprof: analysis/csrc/application/database
+-- message: table '{name}' has no row, and its writer makes it together with its rows: they are lost
+select cycle, name from database_tables
+where is_there and rows = 0 and name in (
+  'SESSION_TIME_INFO', 'RANK_DEVICE_MAP', 'HOST_INFO', 'META_DATA', 'NPU_INFO', 'ENUM_API_TYPE', 'ENUM_MODULE', 'ENUM_HCCL_DATA_TYPE',
+  'ENUM_HCCL_LINK_TYPE', 'ENUM_HCCL_RDMA_TYPE', 'ENUM_HCCL_TRANSPORT_TYPE')
+
+-- check: tables_of_facts_have_rows
+-- each:
+-- needs: analysis, db_task, database_tables
+-- in: analysis
+-- about: torch_npu adds up the times of each step, and of all there is where no step is marked.
+-- source: torch_npu: prof_db_parse/_trace_step_time_db_parser.py
+-- message: table 'StepTraceTime' has no row, and {tasks} tasks ran
+select cycle, count(*) as tasks
+from db_task where cycle in (select cycle from database_tables where name = 'StepTraceTime' and is_there and rows = 0)
+group by cycle
+
+-- check: tables_of_facts_have_rows
+-- code: S102
+-- each: slot = ascend_pytorch_profiler; ascend_mindspore_profiler
+-- needs: {slot}, database_tables
+-- in: {slot}
+-- about: The four enumerations of HCCL come together.
+-- source: msprof: analysis/csrc/application/database (one list of enumerations)
+-- message: table '{absent}' is missing, and {there} of the four enumerations of HCCL are here
+with enumerations as (
+  select * from database_tables
+  where name in ('ENUM_HCCL_DATA_TYPE', 'ENUM_HCCL_LINK_TYPE', 'ENUM_HCCL_RDMA_TYPE', 'ENUM_HCCL_TRANSPORT_TYPE'))
+select absent.cycle, absent.name as absent, there
+from (from enumerations where not is_there) as absent
+join (select cycle, count(*) as there from enumerations where is_there group by cycle) using (cycle)
+
+-- check: what_the_host_names_is_used
+-- code: I115
+-- each: table, key, column, what = db_connection_ids, id, connection_id, connections; db_pytorch_callchains, id, callchain_id, call stacks
+-- needs: {table}, db_pytorch_api
+-- in: {table}
+-- about: torch_npu numbers the connections and the call stacks of its operators when it writes them: each belongs to a row of PYTORCH_API. Exact.
+-- source: torch_npu: prof_db_parse/_fwk_api_db_parser.py, _id_manager.py; all 487 and 316 of real output
+-- message: {lost} of {ids} {what} belong to no row of PYTORCH_API, the first is {id}: rows of it are lost
+with ids as (select distinct cycle, {key} as id from {table} where cycle in (select cycle from db_pytorch_api))
+select ids.cycle, count(*) filter (used.id is null) as lost, count(*) as ids, min(ids.id) filter (used.id is null) as id
+from ids left join (select distinct cycle, {column} as id from db_pytorch_api) as used on used.cycle = ids.cycle and used.id = ids.id
+group by ids.cycle having lost > 0
+
+-- check: what_the_host_names_is_used
+-- needs: db_string_ids, db_pytorch_api
+-- in: db_string_ids
+-- about: torch_npu numbers its texts (from 2^28 on) when it writes a row that has them. Not checked where more than one in ten is used by no table
+--   that is known: another version may have more tables.
+-- source: torch_npu: _id_manager.py, _constant.py (START_STRING_ID_FWK_API); all 973 of real output
+-- message: {value} ({id}) is in no row: what had that name is lost
+select cycle, row, id, to_json(value)::text as value
+from (select *, count(*) over (partition by cycle) as texts from db_string_ids where id >= 268435456)
+anti join (select distinct cycle, id from ids_of_texts) as used using (cycle, id)
+where cycle in (select cycle from db_pytorch_api)
+qualify count(*) over (partition by cycle) <= 0.1 * texts
+
+-- check: call_stacks_are_whole
+-- code: I115
+-- needs: db_pytorch_callchains
+-- in: db_pytorch_callchains
+-- about: The frames of a call stack are numbered from 0 on, without a gap. Exact.
+-- source: torch_npu: _id_manager.py (CallChainIdManager); all 316 of real output
+-- message: call stack {id} has {frames} frames, numbered from {first} to {last}
+select cycle, min(row) as row, id, count(*) as frames, min(stack_depth) as first, max(stack_depth) as last
+from db_pytorch_callchains
+group by cycle, id
+having min(stack_depth) <> 0 or max(stack_depth) <> count(*) - 1 or count(distinct stack_depth) <> count(*)
+
+-- check: launches_of_the_database_ran
+-- code: C116
+-- needs: db_cann_api, db_task
+-- in: db_task
+-- about: A launch (`launch`, type node) has a task with its connection: torch_npu waits for the device before it stops. Not checked where a graph was
+--   captured, loaded or run.
+-- source: torch_npu 2.14: profiler_interface.py (stop_trace); all 191 launches of real output; not run on a device
+-- message: {lost} of {launches} launches in CANN_API have no task in TASK, first connection {connection}: their work never arrived
+with names as (
+  select cycle, id, text = 'launch' as is_launch, regexp_matches(text, '(?i)capture|^aclmdl|^model|graph|^GE') as is_graph from db_texts),
+called as (
+  select api.cycle, connection_id, type, is_launch, is_graph
+  from db_cann_api as api join names on names.cycle = api.cycle and names.id = api.name),
+launched as (
+  select * from called
+  where is_launch and type = 10000 and connection_id is not null and cycle not in (select cycle from called where is_graph))
+select launched.cycle, count(*) as launches, count(*) filter (ran.connection_id is null) as lost,
+  min(launched.connection_id) filter (ran.connection_id is null) as connection
+from launched
+left join (select distinct cycle, connection_id from db_task) as ran
+  on ran.cycle = launched.cycle and ran.connection_id = launched.connection_id
+where launched.cycle in (select cycle from db_task)
+group by launched.cycle having lost > 0
+
+-- check: tasks_of_operations_are_described
+-- code: I109
+-- where: level1
+-- needs: db_communication_op, db_communication_task_info, db_task
+-- in: db_communication_task_info
+-- about: A task of TASK that a collective operation launched, of a kind that tasks of operations have and kernels do not, is in
+--   COMMUNICATION_TASK_INFO. Exact.
+-- source: real output, all 296 tasks of four operations
+-- message: {lost} of the {tasks} tasks that operations launched are not here, the first is task {task}
+with launched as (
+  select task.cycle, global_task_id, task_type
+  from db_task as task semi join db_communication_op as operation
+    on operation.cycle = task.cycle and operation.connection_id = task.connection_id),
+described as (select distinct cycle, global_task_id from db_communication_task_info),
+kinds as (
+  select distinct launched.cycle, task_type
+  from (from launched semi join described using (cycle, global_task_id)) as launched
+  join db_texts on db_texts.cycle = launched.cycle and db_texts.id = task_type
+  where not regexp_matches(text, '^(KERNEL|AI_|MIX_|AICPU)'))
+select cycle, count(*) as tasks, count(*) filter (is_lost) as lost, min(global_task_id) filter (is_lost) as task
+from (
+  select launched.cycle, launched.global_task_id, described.global_task_id is null as is_lost
+  from launched semi join kinds using (cycle, task_type)
+  left join described on described.cycle = launched.cycle and described.global_task_id = launched.global_task_id)
+group by cycle having lost > 0
+
+-- check: kernels_of_a_stream_follow_each_other
+-- code: I106
+-- invariant: nothing_overlaps_on_a_stream
+-- needs: db_task, db_compute_task_info
+-- in: db_task
+-- about: A stream runs one kernel at a time: of those that COMPUTE_TASK_INFO describes none begins before the one above on its stream ended. Not those
+--   with a context, of which one task has several, and not checked where more than one in ten does.
+-- tolerance: 0.1 us: two reads of the device's clock
+-- source: CANN: tasks of a stream are executed in order; real output of three directories
+-- message: task {task} of stream {stream} begins {early_us:.6g} us before the one above has ended
+with described as (
+  select cycle, row, global_task_id, stream_id, start_ns, end_ns,
+    max(end_ns) over (
+      partition by cycle, device_id, stream_id order by start_ns, end_ns, row rows between unbounded preceding and 1 preceding) as before_ns
+  from (from db_task semi join db_compute_task_info using (cycle, global_task_id))
+  where coalesce(context_id, 4294967295) = 4294967295)
+select cycle, row, global_task_id as task, stream_id as stream, (before_ns - start_ns) / 1000 as early_us
+from (select *, count(*) over (partition by cycle) as tasks from described)
+where before_ns - start_ns > 100
+qualify count(*) over (partition by cycle) <= 0.1 * tasks
+
+-- check: blocks_of_the_database_are_in_its_record
+-- code: I107
+-- needs: db_op_memory, db_memory_record
+-- in: db_op_memory
+-- each: side = allocation; release
+-- about: Where MEMORY_RECORD has a record of the time and device of an allocation or a release, one such record has its totals. A time with more
+--   than a hundred records is not judged, and none where more than one in ten differs.
+-- source: torch_npu: _memory_prepare_parser.py, prof_db_parse/_memory_db_parser.py; all 344 moments of real output
+-- message: {allocated} of {reserved} bytes are allocated at the {side}, MEMORY_RECORD has other totals at that time
+with ends as (
+  select cycle, row, device_id, {side}_time_ns as at_ns, {side}_total_allocated_bytes as allocated, {side}_total_reserved_bytes as reserved,
+    {side}_total_active_bytes as active
+  from db_op_memory where {side}_time_ns is not null),
+totals as (
+  select *, count(*) over (partition by cycle, device_id, timestamp_ns) as times
+  from (select cycle, device_id, timestamp_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes
+    from db_memory_record semi join (select distinct cycle, at_ns as timestamp_ns from ends) using (cycle, timestamp_ns))),
+met as (
+  select ends.cycle, row, any_value(allocated) as allocated, any_value(reserved) as reserved,
+    bool_or(total_allocated_bytes is not distinct from allocated and total_reserved_bytes is not distinct from reserved
+      and (active is null or total_active_bytes is null or total_active_bytes = active)) as is_met
+  from ends join totals
+    on totals.cycle = ends.cycle and totals.device_id = ends.device_id and totals.timestamp_ns = ends.at_ns and times <= 100
+  group by ends.cycle, row)
+select cycle, row, allocated, reserved
+from (select *, count(*) over (partition by cycle) as known from met)
+where not is_met
+qualify count(*) over (partition by cycle) <= 0.1 * known or known < 10
+
+-- check: samples_of_a_time_are_whole
+-- code: I107
+-- invariant: counted_twice_agrees
+-- headline: a sample is lost
+-- each: table, part, whole = db_npu_module_mem, module_id, module; db_llc, llc_id || '/' || mode, cache and mode; db_hbm, hbm_id || '/' || type, stack and type
+-- needs: {table}
+-- in: {table}
+-- about: The driver reads all parts at a time: each time has a row for each of them. Not checked where more than one in ten is absent: a published sample
+--   was cut by hand.
+-- source: real output of three ranks, 77 modules at 14 times; 8 stacks and 2 caches at 13
+-- message: {lost} of {cells} rows are missing: {parts} kinds of {whole} at {times} times have one each
+with parts as (select distinct cycle, device_id, {part} as part from {table}),
+times as (select distinct cycle, device_id, timestamp_ns from {table}),
+counts as (
+  select cycle, sum(parts) as parts, sum(times) as times, sum(parts * times) as cells, sum(filled) as filled
+  from (select cycle, device_id, count(*) as parts from parts group by all)
+  join (select cycle, device_id, count(*) as times from times group by all) using (cycle, device_id)
+  join (select cycle, device_id, count(distinct ({part}, timestamp_ns)) as filled from {table} group by all) using (cycle, device_id)
+  group by cycle)
+select cycle, cells - filled as lost, cells, parts, times
+from counts where filled < cells and filled >= 0.9 * cells
+
+-- check: tensors_have_shape_type_and_format
+-- code: I105
+-- headline: the tensors of a kernel differ
+-- needs: db_compute_task_info
+-- in: db_compute_task_info
+-- each: side = input; output
+-- about: Shapes, types and formats of a kernel list the same tensors: the writer adds the three of each tensor at once. Exact.
+-- source: msprof: tensor data of an operator; all 187 kernels of real output
+-- message: {side}s of task {task}: {shapes} shapes, {types} types, {formats} formats
+with lists as (
+  select kernel.cycle, row, global_task_id as task, trim(shapes.text, '"') as shape, trim(kinds.text, '"') as kind, trim(forms.text, '"') as form
+  from db_compute_task_info as kernel
+  join db_texts as shapes on shapes.cycle = kernel.cycle and shapes.id = {side}_shapes
+  join db_texts as kinds on kinds.cycle = kernel.cycle and kinds.id = {side}_data_types
+  join db_texts as forms on forms.cycle = kernel.cycle and forms.id = {side}_formats)
+select cycle, row, task, listed_tensors(shape) as shapes, listed_tensors(kind) as types, listed_tensors(form) as formats
+from lists
+where not_the_same_tensors(shape, kind, form)
+
+-- check: the_database_has_the_steps_asked_for
+-- code: C101
+-- needs: db_step_time, profiler_info_run
+-- in: db_step_time
+-- about: STEP_TIME has as many steps as the schedule has active ones. More is an error; fewer is a warning: the loop may have been left early on purpose.
+-- source: torch_npu writes the schedule into profiler_info.json
+-- message: the schedule has {planned} active steps, here are {steps}
+select cycle, coalesce(active, active_2023) as planned, steps, if(steps > planned, 'error', 'warning') as severity
+from profiler_info_run
+join (select cycle, count(distinct id) as steps from db_step_time group by cycle) using (cycle)
+where steps <> planned
+
+-- check: the_session_is_that_of_profiler_info
+-- code: I113
+-- headline: a file is of another session
+-- layouts: pt-npu
+-- needs: db_session_time_info, profiler_info_run
+-- in: db_session_time_info
+-- about: The collection ends where profiler_info says that it did, within an hour.
+-- tolerance: 10 s before: host and device have clocks of their own
+-- source: torch_npu: profiler_interface.py (_dump_profiler_info); real output
+-- message: the session ended {apart_s:.6g} s away from the end of the collection in profiler_info
+select cycle, abs(collection_time_end_ns::hugeint - end_ns) / 1e9 as apart_s
+from profiler_info_run
+join (select cycle, max(end_time_ns) as end_ns from db_session_time_info group by cycle) using (cycle)
+where end_ns is not null and collection_time_end_ns::hugeint - end_ns not between -10000000000 and 3600000000000

@@ -354,3 +354,10 @@ create macro lacking(filled, absent) as table
 select cycle, rows
 from (select cycle, rows from database_tables where name = filled and rows > 0) as filled_ones
 semi join (select cycle from database_tables where name = absent and not is_there) as absent_ones using (cycle);
+
+-- Tensors that a text of shapes, types or formats lists, and whether three of them list others: of the same kernel, N/A where unknown.
+create macro listed_tensors(text) as len(string_split(text, ';'));
+
+create macro not_the_same_tensors(shapes, types, formats) as
+  shapes <> 'N/A' and types <> 'N/A' and formats <> 'N/A' and shapes <> '' and types <> '' and formats <> ''
+  and (listed_tensors(types) <> listed_tensors(formats) or listed_tensors(shapes) <> listed_tensors(types));

@@ -15,9 +15,13 @@ from perfguard.artifacts.slot_rows import add_tables
 from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.tables import batch
+from perfguard.contract import inspect
 from perfguard.contract.checks import broken_rules
 from perfguard.dialects.cycle import Artifact, Cycle, Requested
 from perfguard.dialects.queries import definitions, named_texts
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+from perfguard.testing import generate
 
 FILES = {"ascend_pytorch_profiler": "ascend_pytorch_profiler_1.db", "analysis": "analysis.db"}
 #: Texts by their ids.
@@ -305,3 +309,152 @@ def test_the_same_of_a_hundred_rows_is_told_by_table():
     tables: Tables = {"HBM": [{"type": 50}] * 103, "LLC": [{"mode": 60}]}
     said = [place for place, _ in found("ids_of_the_database_resolve", tables)]
     assert (len(said), said[-2:]) == (102, ["HBM", "LLC[0]"])
+
+
+def called(text: str, connection: int) -> dict[str, Any]:
+    return {"startNs": 1, "endNs": 2, "type": 10000, "globalTid": 1, "connectionId": connection, "name": text}
+
+
+def task(number: int, start: int, end: int, kind: str = "AI_CORE", **more: int) -> dict[str, Any]:
+    return {"startNs": start, "endNs": end, "deviceId": 0, "globalTaskId": number, "connectionId": number, "taskType": ID[kind],
+            "streamId": 2, **more}  # fmt: skip
+
+
+def texts(*several: str) -> list[dict[str, Any]]:
+    """Return STRING_IDS with more texts, from 100 on."""
+    known = [{"id": number, "value": text} for text, number in ID.items()]
+    return [*known, *({"id": 100 + number, "value": text} for number, text in enumerate(several))]
+
+
+FRAMEWORK = 1 << 28
+API = [{"connectionId": one, "callchainId": one, "name": FRAMEWORK + one} for one in range(10)]
+CONNECTIONS = [{"id": one, "connectionId": 7 + one} for one in range(10)]
+CHAINS = [{"id": one, "stack": 1, "stackDepth": depth} for one in range(10) for depth in range(2)]
+WORDS = [{"id": FRAMEWORK + one, "value": f"aten::{one}"} for one in range(10)]
+LAUNCHES = {
+    "STRING_IDS": texts("launch", "aclmdlRICaptureBegin"),
+    "CANN_API": [called(100, one) for one in (1, 2)],  # type: ignore[arg-type]
+}
+OPERATION = [{"opName": ID["hcom_a"], "startNs": 0, "endNs": 9, "connectionId": 1, "opId": 1}]
+MOVES = {"STRING_IDS": texts("SDMA"), "COMMUNICATION_OP": OPERATION}
+MOVED = [{**task(one, 0, 9), "connectionId": 1, "taskType": 100} for one in (1, 2)]
+KERNEL_ROWS = [task(one, 100 * one, 100 * one + 90) for one in range(1, 21)]
+DESCRIBED = [{"globalTaskId": one, "taskType": ID["AI_CORE"]} for one in range(1, 21)]
+MODULES = [
+    {"moduleId": module, "timestampNs": at, "totalReserved": 0, "deviceId": 0} for module in range(5) for at in range(4)
+]
+TENSORS = {"STRING_IDS": texts("1,2;3,4", "FLOAT;FLOAT", "ND;ND", "ND", "N/A")}
+TWO = {"inputShapes": 100, "inputDataTypes": 101, "inputFormats": 102}
+
+
+def record_of(at: int, allocated: int) -> dict[str, Any]:
+    return {"component": ID["PTA"], "timestamp": at, "totalAllocated": allocated, "totalReserved": 2048, "deviceId": 0}
+
+
+def block_of(at: int, allocated: int) -> dict[str, Any]:
+    totals = {"allocationTotalAllocated": allocated, "allocationTotalReserved": 2048}
+    return {"name": 4, "size": 512, "allocationTime": at, "deviceId": 0, **totals}
+
+
+@pytest.mark.parametrize(
+    ("check", "tables", "said"),
+    [
+        ("rows_of_the_database_are_written_once", {"CONNECTION_IDS": CONNECTIONS}, []),
+        ("rows_of_the_database_are_written_once", {"CONNECTION_IDS": [*CONNECTIONS, CONNECTIONS[3]]}, ["CONNECTION_IDS[10]"]),
+        ("rows_of_the_database_are_written_once", {"HBM": [{"type": 1, "timestampNs": 5}, {"type": 1, "timestampNs": 6}]}, []),
+        ("tables_of_facts_have_rows", {"RANK_DEVICE_MAP": []}, [FILES["ascend_pytorch_profiler"]]),
+        ("tables_of_facts_have_rows", {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": 1}]}, []),
+        ("tables_of_facts_have_rows", {"ENUM_HCCL_LINK_TYPE": [{"id": 0}]}, [FILES["ascend_pytorch_profiler"]] * 3),
+        (
+            "tables_of_facts_have_rows",
+            {f"ENUM_HCCL_{kind}_TYPE": [{"id": 0}] for kind in ("LINK", "DATA", "RDMA", "TRANSPORT")},
+            [],
+        ),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API, "CONNECTION_IDS": CONNECTIONS, "PYTORCH_CALLCHAINS": CHAINS}, []),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "CONNECTION_IDS": CONNECTIONS}, ["CONNECTION_IDS"]),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "PYTORCH_CALLCHAINS": CHAINS}, ["PYTORCH_CALLCHAINS"]),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API, "STRING_IDS": WORDS}, []),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "STRING_IDS": WORDS}, ["STRING_IDS[0]"]),
+        # Another version: another table uses them.
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[2:], "STRING_IDS": WORDS}, []),
+        ("call_stacks_are_whole", {"PYTORCH_CALLCHAINS": CHAINS}, []),
+        ("call_stacks_are_whole", {"PYTORCH_CALLCHAINS": CHAINS[1:]}, ["PYTORCH_CALLCHAINS[0]"]),
+        ("call_stacks_are_whole", {"PYTORCH_CALLCHAINS": [*CHAINS, {**CHAINS[0], "stackDepth": 3}]}, ["PYTORCH_CALLCHAINS[0]"]),
+        ("launches_of_the_database_ran", {**LAUNCHES, "TASK": [task(1, 0, 9), task(2, 10, 19)]}, []),
+        ("launches_of_the_database_ran", {**LAUNCHES, "TASK": [task(1, 0, 9)]}, ["TASK"]),
+        (
+            "launches_of_the_database_ran",
+            {**LAUNCHES, "CANN_API": [*LAUNCHES["CANN_API"], called(101, 3)], "TASK": [task(1, 0, 9)]},  # type: ignore[arg-type]
+            [],
+        ),
+        ("kernels_of_a_stream_follow_each_other", {"TASK": KERNEL_ROWS, "COMPUTE_TASK_INFO": DESCRIBED}, []),
+        (
+            "kernels_of_a_stream_follow_each_other",
+            {"TASK": [{**KERNEL_ROWS[0], "endNs": 301}, *KERNEL_ROWS[1:]], "COMPUTE_TASK_INFO": DESCRIBED},
+            ["TASK[1]"],
+        ),
+        (
+            "kernels_of_a_stream_follow_each_other",
+            {"TASK": [{**KERNEL_ROWS[0], "endNs": 301, "streamId": 3}, *KERNEL_ROWS[1:]], "COMPUTE_TASK_INFO": DESCRIBED},
+            [],
+        ),
+        (
+            "kernels_of_a_stream_follow_each_other",
+            {"TASK": [{**KERNEL_ROWS[0], "endNs": 301, "contextId": 7}, *KERNEL_ROWS[1:]], "COMPUTE_TASK_INFO": DESCRIBED},
+            [],
+        ),
+        (
+            "blocks_of_the_database_are_in_its_record",
+            {"MEMORY_RECORD": [record_of(5, 512)], "OP_MEMORY": [block_of(5, 512), block_of(6, 9)]},
+            [],
+        ),
+        (
+            "blocks_of_the_database_are_in_its_record",
+            {"MEMORY_RECORD": [record_of(5, 512)], "OP_MEMORY": [block_of(5, 0)]},
+            ["OP_MEMORY[0]"],
+        ),
+        ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": MODULES}, []),
+        ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": MODULES[1:]}, ["NPU_MODULE_MEM"]),
+        ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": MODULES[:-3]}, []),
+        ("tensors_have_shape_type_and_format", {**TENSORS, "COMPUTE_TASK_INFO": [TWO]}, []),
+        (
+            "tensors_have_shape_type_and_format",
+            {**TENSORS, "COMPUTE_TASK_INFO": [{**TWO, "inputFormats": 103}]},
+            ["COMPUTE_TASK_INFO[0]"],
+        ),
+        ("tensors_have_shape_type_and_format", {**TENSORS, "COMPUTE_TASK_INFO": [{**TWO, "inputFormats": 104}]}, []),
+    ],
+)  # fmt: skip
+def test_rows_that_were_lost_or_written_twice(check, tables, said):
+    assert [place for place, _ in found(check, tables)] == said
+
+
+@pytest.mark.parametrize(("described", "said"), [((1, 2), []), ((1,), [("COMMUNICATION_TASK_INFO", "I109")])])
+def test_tasks_of_a_collective_are_described(described, said):
+    infos = [{"name": ID["hcom_a"], "globalTaskId": one, "taskType": 100, "opId": 1} for one in described]
+    tables = {**MOVES, "TASK": MOVED, "COMMUNICATION_TASK_INFO": infos}
+    assert found("tasks_of_operations_are_described", tables, level1=True) == said
+
+
+@pytest.mark.parametrize(("rows", "said"), [([TIMES], []), ([], ["analysis.db"])])
+def test_times_of_steps_are_there_where_tasks_ran(rows, said):
+    places = found("tables_of_facts_have_rows", {"TASK": [task(1, 0, 9)]}, {"StepTraceTime": rows})
+    assert [place for place, _ in places] == said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda info: None, []),
+        (lambda info: info["config"]["common_config"]["schedule"].update(active=1), ["the_database_has_the_steps_asked_for"]),
+        (lambda info: info["end_info"].update(collectionTimeEnd=10**18), ["the_session_is_that_of_profiler_info"]),
+    ],
+)  # fmt: skip
+def test_a_database_is_of_the_recording_that_profiler_info_describes(tmp_path, change, said):
+    generate("pt-npu", conditions={"text": False, "db": True}).write(tmp_path)
+    [path] = tmp_path.rglob("profiler_info*.json")
+    info = json.loads(path.read_text())
+    change(info)
+    path.write_text(json.dumps(info))
+    findings = inspect(read_recording(tmp_path)).findings
+    assert [one.check for one in findings if one.severity is Severity.ERROR] == said
