@@ -21,7 +21,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from perfguard.artifacts.conditions import evaluate, known_conditions
+from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.contract import Contract, inspect, reading
+from perfguard.contract.completeness import stated
 from perfguard.documents import schema
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
@@ -188,15 +191,31 @@ def survey_subject(number: int) -> Clean:
         taken = Taken(number, placed.path, placed.layout, slot.name, versions.get(placed.path) or "", 0)
         if whole.is_file() and slot.format != "opaque":
             clean.files.append(replace(taken, size=whole.stat().st_size))
-        said = (
-            "" if subject.expected.conditions or slot.required in ("always", "optional") else ", and no option says it"
-        )
+        said = "" if slot.required == "optional" or _is_said(number, placed) else ", and no option says it"
         for operator in _file_operators(placed, looked):
             column = f"{slot.required}{said}" if operator == "drop a file" else ""
             clean.mutants.append(_mutant(taken, operator, column=column, unit="", place="", site=-1))
     clean.mutants += _drop_rank(number, looked)
     clean.mutants = [mutant for mutant in clean.mutants if fnmatch.fnmatch(mutant.operator, _plan.operator)]
     return clean
+
+
+def _is_said(number: int, placed: Placed) -> bool:
+    """Whether the rest of a directory, its options and the caller say that a file must be there."""
+    subject, required = _subjects[number], placed.found.slot.required
+    if required == "always":
+        return True
+    whole = _inventory(number).cycles[placed.cycle]
+    rest = replace(whole, files=tuple(file for file in whole.files if file.path != placed.found.path))
+    documents = {
+        name: one.content.document
+        for cycle in _contract(number).cycles
+        if cycle.place == whole.place
+        for name, one in cycle.artifacts.items()
+        if one.path != placed.found.path and one.content.document is not NO_DOCUMENT
+    }
+    known = known_conditions(rest, documents, stated(read_recording(subject.directory), subject.expected))
+    return evaluate(required, known) is True
 
 
 def take_apart(taken: Taken) -> list[Mutant]:
