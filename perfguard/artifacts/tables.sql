@@ -10,13 +10,34 @@ create table threads (number integer, process varchar, thread varchar);
 
 -- The documents around the events of torch traces. One row for each trace.
 create table traces (
-    cycle integer, base_ns bigint, named_ns bigint, profile_memory integer, record_shapes integer
+    cycle integer, base_ns bigint, named_ns bigint, written_ns bigint, profile_memory integer, record_shapes integer
 );
+
+-- Devices that the documents around the events of torch traces describe, with the number of their multiprocessors.
+create table devices (cycle integer, device bigint, multiprocessors bigint);
 
 -- Events of torch traces with a start and a duration (X).
 create table spans (
     cycle integer, row bigint, name integer, category integer, thread integer, start_ns bigint, duration_ns bigint,
     correlation bigint, input_shapes integer, input_types integer, event_index bigint, external_id bigint
+);
+
+-- What Kineto writes of calls of a device's runtime or driver and of its work. `cbid`: the number of the function that was called;
+-- `kernel`: the name of the kernel that a call launched, of ROCm. Null where an event has none.
+create table device_details (
+    cycle integer, row bigint, device bigint, stream bigint, cbid bigint, copied_bytes bigint, bandwidth double, grid integer,
+    block integer, blocks_per_sm double, warps_per_sm double, registers bigint, shared_memory bigint, occupancy bigint,
+    kernel integer
+);
+
+-- What torch writes of the Python functions that it traces. `python_id` counts them, `parent_id` is that of the caller, and
+-- `module_id` counts the modules of a class.
+create table python_calls (cycle integer, row bigint, python_id bigint, parent_id bigint, module_id bigint);
+
+-- What torch writes of operators that autograd numbers, or that have a number of their call. `sequence` connects a forward
+-- operator with its backward ones, whose `forward_thread` is not 0.
+create table host_details (
+    cycle integer, row bigint, sequence bigint, forward_thread bigint, recorded_call bigint
 );
 
 -- Spans of the host and of devices with their self times and parents (parent is a row of spans). Computed once, because a

@@ -32,8 +32,36 @@ NUMBERS = {
 }
 DIGITS = {"address": "Addr", "correlation": "correlation"}
 TEXTS = {"input_shapes": "Input Dims", "input_types": "Input type"}
+#: The tables of what Kineto and torch write of some events only, by the categories of these.
+CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
+DETAILS: Mapping[str, tuple[str, ...]] = {
+    "device_details": ("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset", *CALLS),
+    "python_calls": ("python_function",),
+}
+#: Their arguments by column: integers as digits, fractions, and texts as JSON.
+OF_DETAILS = {
+    "device": "device",
+    "stream": "stream",
+    "cbid": "cbid",
+    "copied_bytes": "bytes",
+    "registers": "registers per thread",
+    "shared_memory": "shared memory",
+    "occupancy": "est. achieved occupancy %",
+    "python_id": "Python id",
+    "parent_id": "Python parent id",
+    "module_id": "Python module id",
+}
+FRACTIONS = {
+    "bandwidth": "memory bandwidth (GB/s)",
+    "blocks_per_sm": "blocks per SM",
+    "warps_per_sm": "warps per SM",
+}
+TEXTS_OF_DETAILS = {"grid": "grid", "block": "block", "kernel": "kernel"}
 #: Arguments that no schema names but are read, by kind of event (`*`: all), of a torch trace and of a trace_view.
-OF_TORCH: Mapping[str, tuple[str, ...]] = {"i": ("Addr",), "X": ("correlation", "Addr")}
+OF_TORCH: Mapping[str, tuple[str, ...]] = {
+    "i": ("Addr",),
+    "X": ("correlation", "Addr", *OF_DETAILS.values(), *FRACTIONS.values(), *TEXTS_OF_DETAILS.values()),
+}
 _OTHERS = ("C", "i", "I", "B", "E", "b", "e", "n", "t")
 OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.fromkeys(_OTHERS, ("*",))}
 #: Levels of CANN whose events are about a graph, and have the time at which it was loaded.
@@ -49,7 +77,9 @@ MAX_THREADS = MAX_PROCESSES = 100_000
 #: has a thousand.
 MAX_TEXTS = 500_000
 #: The tables that are filled.
-FILLED = ("spans", "view_spans", "instants", "flows", "others", "processes", "traces")
+FILLED = (
+    "spans", "view_spans", "instants", "flows", "others", "processes", "traces", "devices", "host_details", *DETAILS
+)  # fmt: skip
 _NO_WORDS = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
@@ -115,10 +145,35 @@ class TraceRows:
     def _add_spans(self, spans: Events, times: Mapping[str, Any]) -> None:
         if self._kind is None:
             self._add("spans", spans, **times)
+            self._add_details(spans)
             return
         numbers = spans.texts(self._kind)
         kinds = self._global("kind", spans.vocabulary.texts[self._kind], numbers, self._json)
         self._add("view_spans", spans, kind=kinds, of_graph=spans.has_text("level", *_GRAPH_LEVELS), **times)
+
+    def _add_details(self, spans: Events) -> None:
+        sequences = spans.derived(integers, "Sequence number")
+        calls = spans.derived(integers, "Record function id")
+        if (places := np.flatnonzero((sequences != NULL) | (calls > 0))).size:
+            forward = spans.derived(integers, "Fwd thread id")
+            self._batch.add(
+                "host_details", self._cycle, row=spans.rows[places], sequence=sequences[places],
+                forward_thread=forward[places], recorded_call=calls[places],
+            )  # fmt: skip
+        for table, categories in DETAILS.items():
+            if not len(some := spans.of_category(*categories)):
+                continue
+            columns: dict[str, Any] = {"row": some.rows}
+            for name in TABLES[table]:
+                if name in OF_DETAILS:
+                    columns[name] = some.derived(digits, OF_DETAILS[name])
+                elif name in FRACTIONS:
+                    columns[name] = some.derived(fractions, FRACTIONS[name])
+                elif name in TEXTS_OF_DETAILS:
+                    key = TEXTS_OF_DETAILS[name]
+                    numbers = some.texts(key)
+                    columns[name] = self._global(name, some.vocabulary.texts[key], numbers, self._json)
+            self._batch.add(table, self._cycle, **columns)
 
     def _arguments(self, others: Events) -> dict[str, Any]:
         odd = np.full(len(others), NULL, np.int64)
@@ -208,14 +263,33 @@ class TraceRows:
     def end(self, document: Mapping[str, Any], file_name: str) -> None:
         """Add the document around the events, after the last of them."""
         base, named = document.get("baseTimeNanoseconds"), _NAMED.search(file_name)
+        name = document.get("traceName")
+        written = _NAMED.search(name) if isinstance(name, str) else None
         self._batch.add(
             "traces",
             self._cycle,
             base_ns=_one(base if isinstance(base, int) and base <= _LARGEST else None),
             named_ns=_one(int(named[1]) if named and int(named[1]) <= _LARGEST else None),
+            written_ns=_one(int(written[1]) if written and int(written[1]) <= _LARGEST else None),
             profile_memory=_one(document.get("profile_memory")),
             record_shapes=_one(document.get("record_shapes")),
         )
+        if devices := list(map(_multiprocessors, _listed(document.get("deviceProperties")))):
+            numbers, counts = zip(*devices, strict=True)
+            self._batch.add(
+                "devices", self._cycle, device=np.array(numbers, np.int64), multiprocessors=np.array(counts, np.int64)
+            )
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _multiprocessors(device: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of a device and how many multiprocessors it has; `NULL` for what is unknown."""
+    found = [device.get(key) for key in ("id", "numSms")]
+    number, count = (one if isinstance(one, int) and abs(one) <= BEYOND else NULL for one in found)
+    return number, count
 
 
 def _one(value: Any) -> Any:
@@ -262,6 +336,19 @@ def digits(events: Events, key: str) -> Any:
 
 
 _NONE = str(NULL).encode()
+
+
+def fractions(events: Events, key: str) -> Any:
+    """Return an argument that no schema names, if it is a number; else NaN."""
+    from perfguard.artifacts.readers.events import known_texts
+
+    there, texts = known_texts(events.arguments(key))
+    found = np.full(len(there), np.nan)
+    found[there] = [float(one) if _FRACTION.fullmatch(one) else np.nan for one in texts]
+    return found
+
+
+_FRACTION = re.compile(rb"-?[0-9]{1,18}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,2})?")
 
 
 def flow_ids(flows: Events) -> Any:

@@ -18,7 +18,7 @@ def test_every_query_measures_metrics_that_there_are_and_returns_a_column_for_ea
     assert query.about
     assert query.metrics.keys() <= METRICS.keys()
     with batch(all_definitions(), named_texts()) as tables:
-        tables.add("traces", 0, base_ns=[0], named_ns=[0], profile_memory=[0], record_shapes=[0])
+        tables.add("traces", 0, base_ns=[0], named_ns=[0], written_ns=[0], profile_memory=[0], record_shapes=[0])
         columns = [one["column_name"] for one in tables.rows(f"describe ({query.query}\n)")]
     assert len(columns) == 2 + len(query.metrics)
     assert columns[:2] == ["cycle", "subject"]

@@ -65,8 +65,8 @@ class Kind:
 
 
 def attribute(key: str) -> str:
-    """Return the struct's attribute for a key of an event or of its arguments: `External id` is `external_id`."""
-    return re.sub(r"\W", "_", key).lower() + ("_" if key in ("id",) else "")
+    """Return the struct's attribute for a key of an event or of its arguments: `External id` is `External_id`."""
+    return re.sub(r"\W", "_", key) + ("_" if key in ("id",) else "")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -307,6 +307,10 @@ class Events:
         """Return the events with one of these names."""
         return self._part("named", names)
 
+    def of_category(self, *categories: str) -> Events:
+        """Return the events of some categories (`cat`)."""
+        return self._part("of_category", categories)
+
     def _part(self, selection: str, by: tuple[str, ...]) -> Events:
         step = (selection, by)
         if step not in self._parts:
@@ -362,6 +366,7 @@ _SELECTIONS: dict[str, Callable[..., Flags]] = {
     "with_arguments": lambda events: events.derived(_has_arguments),
     "of": Events.is_of,
     "named": Events.is_named,
+    "of_category": Events.is_of_category,
 }
 
 

@@ -438,3 +438,139 @@ select ends.cycle, ends.row, 'Record Window End is at ' || ends.time_ns / 1000 |
   || ' us'
 from ends join (select cycle, max(stop_ns) as stop_ns from drawn group by cycle) using (cycle)
 where ends.time_ns < stop_ns - 1000
+
+-- check: flows_connect_one_sequence
+-- code: I110
+-- headline: a flow connects operators that do not belong together
+-- needs: flows, host_details
+-- about: A flow from forward to backward begins at an operator and ends at one with the same Sequence number, and only the second has the
+--   thread of a forward operator (Fwd thread id). Exact.
+-- tolerance: 2 ns: two times, each rounded to nanoseconds
+-- source: torch/csrc/profiler/collection.cpp, generateForwardBackwardLink: since torch 2.0
+-- message: the flow {id} begins at Sequence number {begins} and ends at {ends}
+with sequences as (
+  select cycle, id, list(distinct sequence) filter (is_start) as begins, list(distinct sequence) filter (not is_start) as ends
+  from connected_sequences
+  group by cycle, id),
+flowing as (
+  select cycle, id, max(row) as row, count(*) filter (is_start) as starts, count(*) filter (not is_start) as stops
+  from forward_to_backward where id is not null group by cycle, id)
+select flowing.cycle, row, id, coalesce(array_to_string(begins, ', '), 'no operator of autograd') as begins,
+  coalesce(array_to_string(ends, ', '), 'no backward operator') as ends
+from flowing left join sequences using (cycle, id)
+where starts > 0 and stops > 0 and not coalesce(list_has_any(begins, ends), false)
+
+-- check: flows_are_numbered_through
+-- code: I110
+-- headline: a flow was lost
+-- needs: flows
+-- about: The flows from forward to backward have the ids 1 to N. Exact.
+-- source: torch/csrc/profiler/collection.cpp, generateForwardBackwardLinks
+-- message: {flows} flows of fwdbwd have ids from {least} to {most}
+select cycle, max(row) as row, count(distinct id) as flows, min(id) as least, max(id) as most
+from forward_to_backward where id is not null
+group by cycle
+having min(id) <> 1 or max(id) <> count(distinct id)
+
+-- check: a_backward_operator_has_its_flow
+-- code: I110
+-- headline: a flow was lost
+-- needs: flows, host_details
+-- about: A flow leads to the first backward operator of each Sequence number that a forward operator before it has. Asked where one thread
+--   ran forward operators, and a flow is there. Exact.
+-- source: torch/csrc/profiler/collection.cpp, generateForwardBackwardLink
+-- message: no flow ends at {name}, though a forward operator has its Sequence number ({sequence}) as well
+with forward as (
+  select cycle, sequence, min(start_ns) as start_ns from autograd_operators where not is_backward group by all),
+threads_of as (
+  select cycle from autograd_operators
+  group by cycle
+  having count(distinct thread) filter (not is_backward) = 1 and count(distinct forward_thread) filter (is_backward) = 1)
+select backward.cycle, backward.row, word(backward.name) as name, backward.sequence
+from (
+  select cycle, sequence, min(start_ns) as start_ns, arg_min(row, start_ns) as row, arg_min(name, start_ns) as name
+  from autograd_operators where is_backward group by all) as backward
+join forward on forward.cycle = backward.cycle and forward.sequence = backward.sequence and forward.start_ns < backward.start_ns
+anti join (from connected_sequences where not is_start) as ends on ends.cycle = backward.cycle and ends.sequence = backward.sequence
+where backward.cycle in (from threads_of) and backward.cycle in (select distinct cycle from connected_sequences)
+
+-- check: calls_have_a_number_of_their_own
+-- code: I114
+-- needs: host_details
+-- about: No two operators or annotations have one Record function id; 0 means none. Exact.
+-- source: aten/src/ATen/record_function.cpp: a handle is the next of a counter; it has one while an execution trace is written
+-- message: {name}: Record function id {recorded_call} is that of event {earlier} as well
+with shared as (
+  select cycle, recorded_call, min(row) as earlier from host_details
+  where known(recorded_call) > 0 group by all having count(*) > 1)
+select cycle, row, word(name) as name, recorded_call, earlier
+from host_details join shared using (cycle, recorded_call) join spans using (cycle, row)
+where row > earlier
+
+-- check: python_ids_follow_their_events
+-- code: I101
+-- headline: a Python function has another number than its event
+-- needs: python_calls
+-- about: Python functions are numbered twice, by Python id and by Ev Idx, and both rise by one from one to the next. Exact, where all have
+--   both.
+-- source: torch/csrc/autograd/profiler_python.cpp, PythonIDVisitor, and torch/csrc/profiler/collection.cpp (1.13 and later)
+-- message: {name} (Ev Idx {event_index}) has Python id {python_id}, and the one before it (Ev Idx {index_before}) has {id_before}
+with calls as (
+  select cycle, row, name, event_index, python_id from spans join python_calls using (cycle, row)),
+placed as (
+  select *, lag(python_id) over numbers as id_before, lag(event_index) over numbers as index_before
+  from calls
+  where cycle in (select cycle from calls group by cycle having count(event_index) = count(*)) and python_id is not null
+  window numbers as (partition by cycle order by event_index, row))
+select cycle, row, word(name) as name, event_index, python_id, index_before, id_before
+from placed
+where python_id - id_before <> event_index - index_before
+
+-- check: python_functions_have_their_caller
+-- code: I115
+-- headline: a Python function is not inside the one that called it
+-- needs: python_calls
+-- invariant: references_resolve
+-- about: The caller of a Python function (Python parent id) is there, and began before it. On the same thread it had not ended. Of the
+--   first function of another thread the caller is where its backward pass began.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- source: torch/csrc/profiler/collection.cpp, build_tree; torch/csrc/autograd/profiler_kineto.cpp: the next Python function around it
+-- message: {name}: its caller (Python parent id {parent_id}) {why}
+with calls as (
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, event_index, python_id, parent_id
+  from spans join python_calls using (cycle, row)),
+called as (
+  select called.cycle, called.row, called.name, called.parent_id,
+    case
+      when callers.row is null then 'is not there'
+      when callers.start_ns > called.start_ns + 1000 then 'begins ' || (callers.start_ns - called.start_ns) / 1000 || ' us after it'
+      when callers.thread = called.thread and callers.end_ns < called.start_ns - 1000
+        then 'ends ' || (called.start_ns - callers.end_ns) / 1000 || ' us before it begins'
+    end as why
+  from calls as called
+  left join calls as callers on callers.cycle = called.cycle and callers.python_id = called.parent_id
+  where called.parent_id is not null and called.event_index is not null)
+select cycle, row, word(name) as name, parent_id, why from called where why is not null
+
+-- check: modules_are_named_by_their_number
+-- code: I101
+-- headline: a module has another number than its name
+-- needs: python_calls
+-- about: The call of a module is named nn.Module: <class>_<Python module id>. Exact.
+-- source: torch/csrc/profiler/collection.cpp (toString of PyCall), torch 1.13 and later
+-- message: {name} has Python module id {module}
+select cycle, row, text as name, coalesce(module_id::text, 'none') as module
+from spans join python_calls using (cycle, row) join words on words.number = spans.name
+where event_index is not null and (module_id is not null and (not starts_with(text, 'nn.Module: ') or not ends_with(text, '_' || module_id))
+  or module_id is null and starts_with(text, 'nn.Module: ') and cycle in (
+    select cycle from python_calls where module_id is not null))
+
+-- check: a_trace_is_in_the_file_it_was_written_to
+-- code: I113
+-- headline: a file has the trace of another
+-- needs: spans | instants
+-- about: Where a file and the trace in it (traceName) both are named <worker>.<ns>.pt.trace.json, they have the same time. Only where
+--   both have one: a file that was given another name has none, nor has a trace that was packed (use_gzip).
+-- source: torch/profiler/profiler.py, tensorboard_trace_handler; kineto output_json.cpp, finalizeTrace
+-- message: the file is named after {named_ns} ns, the trace in it was written to one of {written_ns} ns
+select cycle, named_ns, written_ns from traces where named_ns <> written_ns

@@ -150,3 +150,17 @@ from launches
 join kinds on kinds.number = launches.name
 left join steps on steps.cycle = launches.cycle and steps.step = launches.step
 group by all;
+
+-- Operators that autograd numbers.
+create view autograd_operators as
+select operators.cycle, operators.row, name, thread, start_ns, sequence, coalesce(forward_thread, 0) > 0 as is_backward, forward_thread
+from host_details join operators using (cycle, row)
+where sequence is not null;
+
+-- The ends of flows from forward to backward, and the numbers of autograd of the operators that begin there. Times are rounded to ns.
+create view fill_connected_sequences as
+select ends.cycle, ends.row, ends.id, ends.is_start, operators.sequence
+from (select cycle, row, id, is_start, thread, time_ns, time_ns + unnest([-2, -1, 0, 1, 2]) as start_ns from forward_to_backward
+  where id is not null and time_ns is not null) as ends
+join autograd_operators as operators on operators.cycle = ends.cycle and operators.thread = ends.thread
+  and operators.start_ns = ends.start_ns and operators.is_backward = not ends.is_start;

@@ -433,3 +433,154 @@ from lost
 where cycle in (
   select cycle from (select cycle, count(*) as made from device_calls group by cycle)
   join (select cycle, count(*) as losses from lost group by cycle) using (cycle) where losses <= 0.1 * made)
+
+-- check: work_is_drawn_on_its_stream
+-- code: I101
+-- headline: work of a device is drawn on another stream than it ran on
+-- needs: device_details, spans
+-- invariant: counted_twice_agrees
+-- about: Work of a device is drawn in the process of its device and on the thread of its stream. Exact, of CUDA and ROCm.
+-- source: kineto CuptiActivity.cpp and RoctracerActivity.cpp: both are deviceId() and resourceId(), since torch 1.8; nine real traces
+-- message: {name} is drawn at {process}/{lane}, and ran on device {device}, stream {stream}
+select cycle, row, word(name) as name, process, lane, coalesce(device::text, 'none') as device, coalesce(stream::text, 'none') as stream
+from detailed_work
+where coalesce(device <> process or stream <> lane, false)
+  or (device is null or stream is null) and cycle in (select cycle from detailed_work where device is not null and stream is not null)
+
+-- check: bandwidth_is_bytes_by_time
+-- code: I105
+-- headline: a bandwidth does not follow from its bytes and its time
+-- needs: device_details, spans
+-- invariant: figures_follow
+-- about: The bandwidth of a copy or a fill is its bytes by its duration.
+-- tolerance: 2 ns of the duration and 0.1 % of it; 1 us where the trace has whole microseconds (without a base)
+-- source: kineto CuptiActivity.cpp, bandwidth; RoctracerActivity.cpp; nine real traces
+-- message: {name} has {copied_bytes} bytes in {time_us:.3f} us, and a bandwidth of {bandwidth:.6g} GB/s
+select cycle, row, word(name) as name, copied_bytes, duration_ns / 1000 as time_us, bandwidth
+from detailed_work left join traces using (cycle)
+where not is_kernel and (
+  (bandwidth <= 0) <> (copied_bytes = 0)
+  or bandwidth > 0 and abs(copied_bytes / bandwidth - duration_ns) > if(base_ns is null, 1001, 2) + 0.001 * duration_ns)
+
+-- check: blocks_and_warps_follow_from_the_grid
+-- code: I105
+-- headline: what a multiprocessor runs does not follow from the grid
+-- needs: device_details, devices
+-- invariant: figures_follow
+-- about: Blocks per multiprocessor are those of the grid by the multiprocessors of the device (deviceProperties), and warps per
+--   multiprocessor are the blocks by the threads of one, in 32s.
+-- tolerance: 0.1 % and 0.00001: they are written with six digits
+-- source: kineto CudaDeviceProperties.cpp, blocksPerSm and warpsPerSm, since torch 1.8; six real traces of CUDA
+-- message: {name}: grid {grid}, block {block} and {multiprocessors} multiprocessors, and {blocks_per_sm:.6g} blocks and
+--   {warps_per_sm:.6g} warps each
+select work.cycle, row, word(name) as name, word(work.grid) as grid, word(work.block) as block, multiprocessors,
+  blocks_per_sm, warps_per_sm
+from detailed_work as work
+join devices on devices.cycle = work.cycle and devices.device = work.device and multiprocessors > 0
+join extents as grids on grids.number = work.grid
+join extents as blocks on blocks.number = work.block
+where is_kernel and blocks_per_sm is not null and warps_per_sm is not null
+  and (abs(blocks_per_sm - grids.size / multiprocessors) > 0.00001 + 0.001 * blocks_per_sm
+    or abs(warps_per_sm - grids.size / multiprocessors * blocks.size / 32) > 0.00001 + 0.001 * warps_per_sm)
+
+-- check: alike_launches_occupy_alike
+-- code: I101
+-- headline: the same launch has two occupancies
+-- needs: device_details, spans
+-- invariant: figures_follow
+-- about: Kineto estimates the occupancy from the device, the grid, the block, the registers and the shared memory of a kernel; so the same
+--   kernel has the same one. Exact. It is a share of 100.
+-- source: kineto CudaDeviceProperties.cpp, kernelOccupancy, since torch 1.8; six real traces of CUDA
+-- message: {name} occupies {occupancy} % here, and {usual} % elsewhere
+with alike as (
+  select cycle, device, name, grid, block, registers, shared_memory, mode(occupancy) as usual
+  from detailed_work where occupancy is not null
+  group by all having count(distinct occupancy) > 1)
+select work.cycle, row, word(work.name) as name, occupancy, usual
+from detailed_work as work join alike using (cycle, device, name, grid, block, registers, shared_memory)
+where occupancy <> usual
+union all
+select cycle, row, word(name), occupancy, 100 from detailed_work where occupancy > 100
+
+-- check: a_function_has_one_number
+-- code: I101
+-- headline: a function of the API has two numbers
+-- needs: device_details, spans
+-- invariant: counted_twice_agrees
+-- about: A number of a function of CUDA (cbid) has one name; functions that CUDA has in one version have one number. Exact.
+-- source: CUPTI, cupti_runtime_cbid.h and cupti_driver_cbid.h; kineto names a call by its number (cupti_strings.cpp)
+-- message: {name} has cbid {cbid}, which is {usual}
+with calls as (
+  select calls.cycle, calls.row, calls.category, calls.name, cbid
+  from device_calls as calls join device_details using (cycle, row) where cbid is not null),
+usual_names as (
+  select cycle, category, cbid, mode(name) as usual from calls group by all having count(distinct name) > 1),
+usual_numbers as (
+  select cycle, category, name, mode(cbid) as usual from calls
+  where name in (
+    select number from words
+    where regexp_full_match(text, 'cudaLaunchKernel|cudaLaunchKernelExC|cudaMemcpyAsync|cudaMemsetAsync|cuda(Stream|Device)Synchronize'
+      || '|cudaStreamIsCapturing|cudaStreamWaitEvent|cudaEventQuery|cudaDeviceGetAttribute|cuLaunchKernel'))
+  group by all having count(distinct cbid) > 1)
+select calls.cycle, row, word(calls.name) as name, calls.cbid, word(usual) as usual
+from calls join usual_names using (cycle, category, cbid) where calls.name <> usual
+union all
+select calls.cycle, row, word(calls.name), calls.cbid, 'elsewhere ' || usual
+from calls join usual_numbers using (cycle, category, name) where calls.cbid <> usual
+
+-- check: a_call_names_the_kernel_it_launched
+-- code: I101
+-- headline: a call and its kernel disagree
+-- needs: device_details, spans
+-- invariant: counted_twice_agrees
+-- about: A launch of ROCm has the name, the grid and the block of its kernel, where both have them. Exact.
+-- source: kineto RoctracerActivity.cpp and RocprofActivity.cpp: both demangle one name; 2264 pairs in three real traces
+-- message: {name} ran, and its launch names {launched}
+select work.cycle, work.row, word(work.name) || coalesce(' ' || word(work.grid), '') || coalesce(' ' || word(work.block), '') as name,
+  word(launches.kernel)::json ->> '$' || coalesce(' ' || word(launches.grid), '') || coalesce(' ' || word(launches.block), '') as launched
+from detailed_work as work
+join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+join device_details as launches on launches.cycle = calls.cycle and launches.row = calls.row
+where work.is_kernel and word(launches.kernel) not in ('""', '"unknown"') and word(work.name) <> 'unknown'
+  and (word(launches.kernel)::json ->> '$' <> word(work.name)
+    or work.grid <> launches.grid or work.block <> launches.block)
+
+-- check: annotated_work_has_its_annotation
+-- code: I101
+-- headline: an annotation of a stream was lost
+-- needs: spans
+-- invariant: counted_twice_agrees
+-- about: Where work was launched inside of an annotation of the host, its stream has one with the same External id. Asked where the trace
+--   has any on a stream, of the last annotation that had begun at the launch, and not of a thread on which annotations overlap: there CUPTI
+--   knows another as the innermost. Exact.
+-- source: kineto CuptiActivityProfiler.cpp, handleGpuActivity and GpuUserEventMap; real traces of three devices
+-- message: {name} was launched inside of {annotation} (External id {external_id}), and its stream has no such annotation
+with hosts as (
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, external_id from spans
+  where category = number_of('user_annotation') and cycle in (
+    select distinct cycle from spans where category = number_of('gpu_user_annotation'))),
+crowded as (select cycle, thread from hosts group by all having count(*) > 5000),
+overlapping as (
+  select distinct one.cycle, one.thread
+  from hosts as one join hosts as other on other.cycle = one.cycle and other.thread = one.thread
+    and other.start_ns > one.start_ns and other.start_ns < one.end_ns and other.end_ns > one.end_ns
+  where (one.cycle, one.thread) not in (from crowded)
+  union
+  from crowded),
+launched as (
+  select cycle, null::bigint as row, null::integer as name, thread, start_ns, end_ns, external_id, null::integer as stream from hosts
+  union all
+  select work.cycle, work.row, work.name, calls.thread, calls.start_ns, calls.start_ns + calls.duration_ns, null, work.thread
+  from device_work as work join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+  where work.cycle in (select cycle from hosts)),
+placed as (
+  select *, last_value(external_id ignore nulls) over before as annotation, last_value(if(row is null, end_ns, null) ignore nulls) over before as until_ns
+  from launched
+  window before as (partition by cycle, thread order by start_ns, row is not null rows unbounded preceding))
+select placed.cycle, placed.row, word(placed.name) as name, word(hosts.name) as annotation, placed.annotation as external_id
+from placed
+join hosts on hosts.cycle = placed.cycle and hosts.external_id = placed.annotation
+anti join spans as drawn on drawn.cycle = placed.cycle and drawn.thread = placed.stream and drawn.external_id = placed.annotation
+  and drawn.category = number_of('gpu_user_annotation')
+where placed.row is not null and placed.annotation > 0 and placed.end_ns <= placed.until_ns
+  and (placed.cycle, placed.thread) not in (from overlapping)

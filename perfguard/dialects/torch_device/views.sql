@@ -45,3 +45,20 @@ left join (
 -- Flows between the host and a device. Their category was `async` in torch 1.8 to 1.11.
 create view device_flows as
 select * from flows where category in (number_of('ac2g'), number_of('async'));
+
+-- Work of CUDA and ROCm with what Kineto writes of it, and the process and thread at which it is drawn.
+create view detailed_work as
+select work.cycle, work.row, work.name, work.category, work.correlation, work.duration_ns, work.is_kernel, details.* exclude (cycle, row),
+  try_cast(threads.process as bigint) as process,
+  try_cast(regexp_extract(threads.thread, '(-?[0-9]+) ?"?$', 1) as bigint) as lane
+from device_work as work
+join device_details as details on details.cycle = work.cycle and details.row = work.row
+join threads on threads.number = work.thread
+where work.cycle in (
+  select cycle from device_calls
+  where category in (number_of('cuda_runtime'), number_of('cuda_driver'), number_of('Runtime')));
+
+-- Triples of numbers, as Kineto writes a grid and a block, and how many they are together.
+create view extents as
+select number, list_product(try_cast(text as double[])) as size from words
+where regexp_full_match(text, '\[[0-9]{1,18}, *[0-9]{1,18}, *[0-9]{1,18}\]');

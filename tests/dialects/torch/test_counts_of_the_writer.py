@@ -216,5 +216,170 @@ def test_a_window_of_several_spans_or_none_is_right(after, edit):
     assert not [one for one in after(edit) if one[0] == "the_window_is_marked_once"]
 
 
+# -- autograd ------------------------------------------------------------------------------------------------------------
+
+
+def flows(document: Document, phase: str) -> list[Document]:
+    return [one for one in of(document, "fwdbwd") if one["ph"] == phase]
+
+
+def exchange_two_ends(document: Document) -> None:
+    one, two = flows(document, "f")[:2]
+    one["id"], two["id"] = two["id"], one["id"]
+
+
+def lose_a_flow(number: int) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        last = sorted({one["id"] for one in of(document, "fwdbwd")})[number]
+        events = document["traceEvents"]
+        document["traceEvents"] = [one for one in events if one.get("cat") != "fwdbwd" or one["id"] != last]
+
+    return edit
+
+
+def change_a_sequence(document: Document) -> None:
+    backward = [one for one in of(document, "cpu_op") if one["args"].get("Fwd thread id")]
+    backward[3]["args"]["Sequence number"] += 4000
+
+
+def lose_all_flows(document: Document) -> None:
+    """Draw none, as torch before 2.0."""
+    document["traceEvents"] = [one for one in document["traceEvents"] if one.get("cat") != "fwdbwd"]
+
+
+def let_threads_share_sequences(document: Document) -> None:
+    """Number operators of another thread in the same way: which of both a backward operator is of is not known."""
+    operator = next(one for one in of(document, "cpu_op") if one["args"].get("Fwd thread id") == 0)
+    document["traceEvents"].append(
+        {**operator, "tid": operator["tid"] + 3, "args": {**operator["args"], "Ev Idx": 10**6}}
+    )
+    lose_a_flow(-1)(document)
+
+
+@pytest.mark.parametrize(
+    ("edit", "check"),
+    [
+        (exchange_two_ends, "flows_connect_one_sequence"),
+        (change_a_sequence, "flows_connect_one_sequence"),
+        (lose_a_flow(0), "flows_are_numbered_through"),
+        (lose_a_flow(2), "flows_are_numbered_through"),
+        (lose_a_flow(-1), "a_backward_operator_has_its_flow"),
+    ],
+)
+def test_flows_between_forward_and_backward_are_those_of_autograd(after, edit, check):
+    assert (check, "I110", "error") in after(edit)
+
+
+@pytest.mark.parametrize("edit", [lose_all_flows, let_threads_share_sequences])
+def test_where_flows_are_not_known_none_is_missed(after, edit):
+    assert not [one for one in after(edit) if one[0] == "a_backward_operator_has_its_flow"]
+
+
+def number_calls(*numbers: int) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        for one, number in zip(of(document, "cpu_op"), numbers, strict=False):
+            one["args"]["Record function id"] = number
+
+    return edit
+
+
+def test_two_calls_with_one_number_are_found(after):
+    assert ("calls_have_a_number_of_their_own", "I114", "error") in after(number_calls(5, 6, 5))
+
+
+def test_calls_without_a_number_are_right(after):
+    assert not [one for one in after(number_calls(5, 0, 0, 6)) if one[2] == "error"]
+
+
+# -- Python --------------------------------------------------------------------------------------------------------------
+
+
+def python_functions(tmp_path: Path, **changed: Any) -> Found:
+    """Judge a trace with five Python functions; `changed` names one by its number and what is different."""
+    rows = [
+        # Python id, caller, thread, start, duration
+        (1, None, 1, 10, 80, "train.py(1): main"),
+        (2, 1, 1, 20, 30, "nn.Module: Linear_0"),
+        (3, 2, 1, 25, 10, "<built-in function linear>"),
+        (4, 1, 1, 60, 10, "nn.Module: Linear_1"),
+        # Of another thread, which runs the backward pass.
+        (5, 1, 2, 95, 3, "hooks.py(3): hook"),
+    ]
+    events = [
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "aten::mm",
+            "pid": 1,
+            "tid": 1,
+            "ts": 26,
+            "dur": 5,
+            "args": {"Ev Idx": 0, "External id": 1},
+        }
+    ]
+    for number, caller, thread, start, last, name in rows:
+        args: Document = {"Python id": number, "Python parent id": caller, "Ev Idx": number}
+        if name.startswith("nn.Module: "):
+            args["Python module id"] = int(name[-1])
+        one = {
+            "ph": "X",
+            "cat": "python_function",
+            "name": name,
+            "pid": 1,
+            "tid": thread,
+            "ts": start,
+            "dur": last,
+            "args": args,
+        }
+        for key, value in changed.get(f"of_{number}", {}).items():
+            (args if key in args or key.startswith("Python") else one)[key] = value
+        events.append(one)
+    (tmp_path / "rank0.pt.trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return {(one.check, one.code.name, one.severity.value) for one in inspect(read_recording(tmp_path)).findings}
+
+
+def test_python_functions_are_right_as_torch_writes_them(tmp_path):
+    assert not [one for one in python_functions(tmp_path) if one[2] != "info"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "check"),
+    [
+        ({"of_3": {"Python id": 7}}, ("python_ids_follow_their_events", "I101", "error")),
+        ({"of_3": {"Python id": 4}}, ("python_ids_follow_their_events", "I101", "error")),
+        ({"of_3": {"Python parent id": 9}}, ("python_functions_have_their_caller", "I115", "error")),
+        # Its caller had ended, or begins behind it.
+        ({"of_4": {"Python parent id": 2}}, ("python_functions_have_their_caller", "I115", "error")),
+        ({"of_2": {"Python parent id": 4}}, ("python_functions_have_their_caller", "I115", "error")),
+        ({"of_2": {"Python module id": 1}}, ("modules_are_named_by_their_number", "I101", "error")),
+        ({"of_3": {"Python module id": 0}}, ("modules_are_named_by_their_number", "I101", "error")),
+        ({"of_4": {"name": "nn.Module: Linear_1x"}}, ("modules_are_named_by_their_number", "I101", "error")),
+    ],
+)
+def test_a_python_function_that_was_changed_is_found(tmp_path, changed, check):
+    assert check in python_functions(tmp_path, **changed)
+
+
+# -- the file ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "is_found"),
+    [
+        ("host_1.1795254636725133111", "log/host_1.1795254636725133111", False),
+        ("host_1.1795254636725133111", "log/host_1.1795254636744253766", True),
+        # Given another name by hand, or packed.
+        ("rank0", "log/host_1.1795254636744253766", False),
+        ("host_1.1795254636725133111", "/tmp/tmpf87z0qdp", False),
+    ],
+)
+def test_a_file_with_the_trace_of_another_is_found(tmp_path, name, written, is_found):
+    events = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 26, "dur": 5, "args": {}}]
+    document = {"schemaVersion": 1, "traceEvents": events, "traceName": f"{written}.pt.trace.json"}
+    (tmp_path / f"{name}.pt.trace.json").write_text(json.dumps(document))
+    found = {(one.check, one.code.name, one.severity.value) for one in inspect(read_recording(tmp_path)).findings}
+    assert (("a_trace_is_in_the_file_it_was_written_to", "I113", "error") in found) == is_found
+
+
 def test_the_recording_is_right_as_it_is(after):
     assert not [one for one in after() if one[2] in ("error", "warning")]

@@ -17,12 +17,27 @@ from perfguard.findings import Severity
 from perfguard.recording import Recording
 
 Event = dict[str, Any]
+#: Numbers of functions in CUPTI.
+NUMBERS = {
+    "cudaLaunchKernel": 211,
+    "cudaLaunchKernelExC": 430,
+    "cudaMemcpyAsync": 41,
+    "cudaMemsetAsync": 51,
+    "cudaDeviceSynchronize": 165,
+    "cudaEventQuery": 138,
+    "cudaGraphLaunch": 311,
+    "cudaStreamBeginCapture": 314,
+    "cudaStreamEndCapture": 315,
+    "cuLaunchKernel": 307,
+}
 HOST, DEVICE = {"pid": 7, "tid": 7}, {"pid": 0, "tid": 7}
 
 
 def call(name: str, ts: float, number: int, dur: float = 5.0, **where: Any) -> Event:
     category = "cuda_driver" if name.startswith("cu") and not name.startswith("cuda") else "cuda_runtime"
-    arguments = {"External id": number, "cbid": 211, "correlation": number}
+    arguments = {"External id": number, "correlation": number}
+    if not name.startswith("hip"):
+        arguments["cbid"] = NUMBERS.get(name, 1000)
     return {"ph": "X", "cat": category, "name": name, **HOST, **where, "ts": ts, "dur": dur, "args": arguments}
 
 
@@ -283,3 +298,146 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
 )
 def test_what_was_lost_or_cannot_be_is_found(tmp_path, events, check, code, severity):
     assert (check, code, severity) in found(tmp_path, events)
+
+
+# -- what Kineto writes of calls and work ------------------------------------------------------------------------------
+
+
+def detailed(launch: str = "cudaLaunchKernel") -> list[Event]:
+    """Return a window in which each event has what Kineto writes of it, on a device of 4 multiprocessors."""
+    wait = "hipDeviceSynchronize" if launch.startswith("hip") else "cudaDeviceSynchronize"
+    events = whole(launch, wait)
+    for one in events:
+        args = one["args"]
+        if one["cat"] == "gpu_memcpy":
+            args |= {"bytes": 4096, "memory bandwidth (GB/s)": 4096 / (one["dur"] * 1000)}
+        elif one["cat"] == "kernel":
+            args |= {"grid": [6, 2, 1], "block": [64, 2, 1]}
+            if not launch.startswith("hip"):
+                args |= {"blocks per SM": 3.0, "warps per SM": 12.0, "registers per thread": 32, "shared memory": 0}
+                args["est. achieved occupancy %"] = 75
+        elif launch.startswith("hip") and "Launch" in one["name"]:
+            args |= {"kernel": "gemm", "grid": [6, 2, 1], "block": [64, 2, 1]}
+    return both(events)
+
+
+def with_argument(at: int, name: str, value: Any, launch: str = "cudaLaunchKernel") -> list[Event]:
+    events = detailed(launch)
+    events[at]["args"][name] = value
+    return events
+
+
+def judged_with_devices(
+    place: Path, events: list[Event], multiprocessors: int | None = 4
+) -> list[tuple[str, str, str]]:
+    whole_document = document(events) | {"deviceProperties": [{"id": 0, "numSms": multiprocessors}]}
+    (place / "rank0.pt.trace.json").write_text(json.dumps(whole_document))
+    findings = inspect(Recording(directory=place)).findings
+    return [(one.check, one.code.name, one.severity.value) for one in findings if one.severity is not Severity.NOTE]
+
+
+HIP = "hipLaunchKernel"
+
+
+def of_whole_microseconds() -> list[Event]:
+    """Round as torch before 2.1 did: the bandwidth follows from the time that was rounded."""
+    events = detailed()
+    events[COPIED]["args"]["memory bandwidth (GB/s)"] = 4096 / 8_900
+    return events
+
+
+def of_no_bytes() -> list[Event]:
+    events = detailed()
+    events[COPIED]["args"] |= {"bytes": 0, "memory bandwidth (GB/s)": 0.0}
+    return events
+
+
+@pytest.mark.parametrize(
+    ("events", "multiprocessors"),
+    [
+        (detailed(), 4),
+        (detailed(HIP), 4),
+        # A device that says nothing of itself.
+        (with_argument(KERNEL, "blocks per SM", 5.0), None),
+        (with_argument(COPIED, "memory bandwidth (GB/s)", "N/A"), 4),
+        (of_no_bytes(), 4),
+        # The same kernel in another block has another occupancy.
+        (with_argument(KERNEL, "registers per thread", 64), 4),
+        # CUPTI has no name for some numbers.
+        (both([call("INVALID", 1003, 1), *whole()]), 4),
+        (with_argument(LAUNCH, "kernel", "unknown", HIP), 4),
+    ],
+)
+def test_what_kineto_writes_of_calls_and_work_is_right(tmp_path, events, multiprocessors):
+    assert judged_with_devices(tmp_path, events, multiprocessors) == []
+
+
+def test_a_bandwidth_of_a_rounded_time_is_right_where_times_are_rounded(tmp_path):
+    check = ("bandwidth_is_bytes_by_time", "I105", "error")
+    assert check in judged_with_devices(tmp_path, of_whole_microseconds())
+    made = document(of_whole_microseconds())
+    del made["baseTimeNanoseconds"]
+    (tmp_path / "rank0.pt.trace.json").write_text(json.dumps(made))
+    assert check[0] not in {one.check for one in inspect(Recording(directory=tmp_path)).findings}
+
+
+FIGURE, COUNT = ("I105", "error"), ("I101", "error")
+
+
+@pytest.mark.parametrize(
+    ("events", "check"),
+    [
+        (with_argument(KERNEL, "stream", 8), ("work_is_drawn_on_its_stream", *COUNT)),
+        (with_argument(KERNEL, "device", 1), ("work_is_drawn_on_its_stream", *COUNT)),
+        (with_argument(KERNEL, "stream", "seven"), ("work_is_drawn_on_its_stream", *COUNT)),
+        (with_argument(KERNEL, "stream", 8, HIP), ("work_is_drawn_on_its_stream", *COUNT)),
+        (with_argument(COPIED, "bytes", 4505), ("bandwidth_is_bytes_by_time", *FIGURE)),
+        (with_argument(COPIED, "bytes", 0), ("bandwidth_is_bytes_by_time", *FIGURE)),
+        (with_argument(COPIED, "memory bandwidth (GB/s)", 0.9), ("bandwidth_is_bytes_by_time", *FIGURE)),
+        (with_argument(KERNEL, "blocks per SM", 3.3), ("blocks_and_warps_follow_from_the_grid", *FIGURE)),
+        (with_argument(KERNEL, "warps per SM", 13.2), ("blocks_and_warps_follow_from_the_grid", *FIGURE)),
+        (with_argument(KERNEL, "grid", [6, 3, 1]), ("blocks_and_warps_follow_from_the_grid", *FIGURE)),
+        (with_argument(KERNEL, "block", [64, 1, 1]), ("blocks_and_warps_follow_from_the_grid", *FIGURE)),
+        (with_argument(KERNEL, "est. achieved occupancy %", 70), ("alike_launches_occupy_alike", *COUNT)),
+        (with_argument(LAUNCH, "cbid", 41), ("a_function_has_one_number", *COUNT)),
+        (with_argument(LAUNCH, "cbid", 210), ("a_function_has_one_number", *COUNT)),
+        (with_argument(LAUNCH, "kernel", "gemv", HIP), ("a_call_names_the_kernel_it_launched", *COUNT)),
+        (with_argument(KERNEL, "grid", [6, 3, 1], HIP), ("a_call_names_the_kernel_it_launched", *COUNT)),
+    ],
+)
+def test_what_kineto_writes_of_calls_and_work_is_found_where_it_was_changed(tmp_path, events, check):
+    assert check in judged_with_devices(tmp_path, events)
+
+
+def annotated(*more: Event) -> list[Event]:
+    """Return a window in which another annotation than that of the stream is around all launches."""
+    host = {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": "backward",
+        **HOST,
+        "ts": 1001,
+        "dur": 480,
+        "args": {"External id": 78},
+    }
+    return [*both(whole()), *annotation(), host, *more]
+
+
+def test_work_without_the_annotation_of_its_launch_is_found(tmp_path):
+    check = ("annotated_work_has_its_annotation", "I101", "error")
+    assert check in found(tmp_path, annotated())
+    drawn = {**annotation()[1], "name": "backward", "args": {"External id": 78}}
+    assert found(tmp_path, annotated(drawn)) == []
+
+
+def test_annotations_that_overlap_do_not_say_which_is_around_a_launch(tmp_path):
+    late = {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": "late",
+        **HOST,
+        "ts": 1480,
+        "dur": 400,
+        "args": {"External id": 79},
+    }
+    assert found(tmp_path, annotated(late)) == []
