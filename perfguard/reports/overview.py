@@ -15,7 +15,7 @@ from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry
-from perfguard.judge.quantities import change_text, quantity
+from perfguard.judge.quantities import change_text, quantity, sides_text
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.step_time import TimeUnit
@@ -236,8 +236,10 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     if one.numbers is not None:
         if one.metric in _STEP:
             return f"{noun}: {change_text(one.reference, one.current)}."
-        before, now = (quantity(side, unit, beside=one.numbers) for side in one.numbers)
-        return f"{noun}: {before} → {now} ({change_text(one.reference, one.current)})."
+        sides = " → ".join(quantity(side, unit, beside=one.numbers) for side in one.numbers)
+        if unit.startswith("bytes"):
+            sides = sides_text(*one.numbers, unit)
+        return f"{noun}: {sides} ({change_text(one.reference, one.current)})."
     if one.metric == "operator_calls" and (one.is_new or one.is_gone):
         return _new_or_gone(one)
     if one.is_new:
@@ -286,13 +288,28 @@ def _green(verdict: Verdict) -> str:
 
 def _better(verdict: Verdict) -> str:
     """Return the sentence about an improvement: of the whole workload before its parts."""
-    found = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
+    found = _improved(verdict)
     if not found:
         return ""
-    more = f" {len(found) - 1} more got better." if len(found) > 1 else ""
-    first, step = min(found, key=_interest), step_time_of(verdict)
+    first, *others = found
+    step = step_time_of(verdict)
+    more = f" {listed([_short_name(one) for one in others], _FIRST)} got better, too." if others else ""
     cause = cause_of_the_step(verdict) if step is not None and first.metric == step.metric else ""
     return f" {cause}: {step_clause(verdict)}.{more}" if cause else f" {sentence(first, verdict)}{more}"
+
+
+def better_names(verdict: Verdict) -> list[str]:
+    """Return the names of what got better, the whole workload before its parts."""
+    return [_short_name(one) for one in _improved(verdict)]
+
+
+def _improved(verdict: Verdict) -> list[Comparison]:
+    found = [one for one in verdict.comparisons if one.judged and one.state is State.BETTER]
+    return sorted(found, key=_interest)
+
+
+def _short_name(one: Comparison) -> str:
+    return "step" if one.metric in _STEP else printable(one.label)
 
 
 def _of_the_cause(verdict: Verdict) -> list[str]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from perfguard.errors import counted
+from perfguard.errors import counted, listed
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity, split_place
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State
@@ -21,7 +21,7 @@ from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
-from perfguard.reports.overview import baseline_commit, more_work, trade_off, where_text, with_upgrade
+from perfguard.reports.overview import baseline_commit, better_names, more_work, trade_off, where_text, with_upgrade
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
 from perfguard.screen import LOG, Screen, printable
@@ -29,6 +29,8 @@ from perfguard.workload import moved
 
 #: Most findings of one code in a message; the rest is counted.
 SHOWN_PER_CODE = 10
+#: Most names of metrics in a line.
+_NAMED = 4
 #: Most shapes of an operator in a table.
 _SHAPES = 3
 #: The longest names of workloads and of operators in a log, and the shortest on a terminal.
@@ -433,9 +435,12 @@ def _next_to_the_coverage(report: RunReport, *, refreshed: bool) -> Iterable[str
         yield f"{new} not comparable: the baselines do not have these metrics; to store them, run: pytest --perfguard-update"
     if gone := sum(one.is_gone and not one.is_new for one in left if not report.is_time_off):
         yield f"{gone} not comparable: the baselines have these metrics, and this run did not measure them"
-    better = sum(one.judged and one.state is State.BETTER for one in comparisons)
+    better = [one for verdict in report.verdicts for one in better_names(verdict)]
     if better and not refreshed and all(verdict.passed for verdict in report.verdicts):
-        yield f"{better} better: to store what got better, run: pytest --perfguard-ratchet"
+        named = listed(list(dict.fromkeys(better)), _NAMED)
+        yield f"{len(better)} better ({named}): to store what got better, run: pytest --perfguard-ratchet"
+    elif better and not refreshed:
+        yield f"{len(better)} better: {listed(list(dict.fromkeys(better)), _NAMED)}"
 
 
 def measurement_rows(measurements: Iterable[Measurement], screen: Screen = LOG) -> str:

@@ -49,7 +49,10 @@ def test_a_test_that_failed_is_annotated_at_its_file_and_line():
         "line": "20",
         "title": "perfguard FAILED: tests/test_net.py::test_fails",
     }
-    assert message.splitlines()[0].startswith("R101 step_time 147.2 → 294.5 us, +100.0 % (allowed +25.0 %)")
+    # The added work is the cause, so it leads.
+    assert message.splitlines()[0].startswith(
+        "more work: aten::addmm (0 → 2 calls a step); R101 step_time 147.2 → 294.5 us, +100.0 % (allowed +25.0 %)"
+    )
 
 
 def test_without_a_place_there_is_a_title():

@@ -50,7 +50,9 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
     found = Rendered(report_markdown(show.run_of(show.failing(), show.passing())))
     assert found.texts["h3"] == ["perfguard: ❌ 1 failed, ✅ 1 passed"]
     assert found.texts["h4"] == ["❌ tests/test_net.py::test_fails"]
-    assert found.texts["strong"][0].startswith("A step became slower: 147 → 294 us (+100.0 %).")
+    assert found.texts["strong"][0].startswith(
+        "The step does more work: aten::addmm (0 → 2 calls a step). A step became slower: 147 → 294 us (+100.0 %)."
+    )
     findings, numbers, commands = found.texts["pre"]
     assert "R102 peak_memory_bytes[cpu] 776 → 1552 bytes, +100.0 %" in findings
     assert "step +147.3 us:" in findings

@@ -57,7 +57,7 @@ LEDGER = Ledger(
 @pytest.mark.parametrize(
     "one, expected",
     [
-        (comparison("peak_memory_bytes", 7168, 13312, "cpu"), "Peak memory on cpu: 7.00 KiB → 13.0 KiB (+85.7 %)."),
+        (comparison("peak_memory_bytes", 7168, 13312, "cpu"), "Peak memory on cpu: 7.00 → 13.0 KiB (+85.7 %)."),
         (
             comparison("operator_calls", 2, 4, "MatMul"),
             "The calls of MatMul a step: 2 calls/step → 4 calls/step (+100.0 %).",
@@ -65,7 +65,7 @@ LEDGER = Ledger(
         (comparison("step_cpu_time", 100.0, 80.0), "The CPU time of a step: 100 us → 80.0 us (−20.0 %)."),
         (
             comparison("memory_growth_bytes", 0, 4096, "cpu"),
-            "What a step leaves behind on cpu: 0 bytes/step → 4.00 KiB/step (+4096).",
+            "What a step leaves behind on cpu: 0 → 4096 bytes/step (+4096).",
         ),
         (comparison("operator_calls", None, 1, "Cast", State.CHANGED), "Cast is new: 1 call a step."),
         (comparison("operator_calls", 2, None, "Cast", State.CHANGED), "Cast is gone; it had 2 calls a step."),
@@ -290,7 +290,7 @@ def test_a_time_that_was_only_warned_of_stands_beside_the_memory_that_failed():
     sides = [comparison("peak_memory_bytes", 100, 200, "cpu"), comparison("step_cost", 1.5, 6.0)]
     found = verdict(Outcome.FAILED, error(Code.R102, "peak_memory_bytes[cpu]"), warned, comparisons=sides)
     assert headline(found) == (
-        "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %). As a warning: The cost of a step: +300.0 %."
+        "Peak memory on cpu: 100 → 200 bytes (+100.0 %). As a warning: The cost of a step: +300.0 %."
     )
 
 
@@ -308,7 +308,7 @@ def test_a_warning_is_one_and_is_told_by_its_number_where_that_rose(severity, no
     warned = Finding(code=Code.R105, place="step_cost", severity=severity, message="it waits")
     sides = [comparison("peak_memory_bytes", 100, 200, "cpu"), comparison("step_cost", 1.5, now)]
     found = verdict(Outcome.FAILED, error(Code.R102, "peak_memory_bytes[cpu]"), warned, comparisons=sides)
-    assert headline(found) == "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)." + expected
+    assert headline(found) == "Peak memory on cpu: 100 → 200 bytes (+100.0 %)." + expected
 
 
 def test_what_failed_by_a_code_of_later_is_not_said_to_be_uncompared():
@@ -340,6 +340,19 @@ def test_what_got_better_is_stored_by_a_test_that_passes_alone(outcome, is_advis
                 **timed("step_time", 50.0),
             ),
             "Nothing got worse. A step became faster: 100 → 50.0 us (−50.0 %).",
+        ),
+        (
+            verdict(
+                Outcome.PASSED,
+                comparisons=[
+                    comparison("memory_allocated_bytes", 200, 100, "cpu", state=State.BETTER),
+                    comparison("step_time", 100.0, 50.0, state=State.BETTER),
+                    comparison("peak_memory_bytes", 200, 100, "cpu", state=State.BETTER),
+                ],
+                **timed("step_time", 50.0),
+            ),
+            "Nothing got worse. A step became faster: 100 → 50.0 us (−50.0 %). peak_memory_bytes[cpu], "
+            "memory_allocated_bytes[cpu] got better, too.",
         ),
         (
             verdict(Outcome.INVALID, error(Code.C101)),
@@ -451,7 +464,7 @@ def test_shapes_are_exact_so_they_are_named_where_no_time_is_judged():
     found = verdict(Outcome.FAILED, failed, comparisons=[more, *shares, *shapes])
     assert headline(found) == (
         "The operator aten::relu is twice as wide (256 → 512), and so is 1 other operator. "
-        "Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
+        "Peak memory on cpu: 100 → 200 bytes (+100.0 %)."
     )
 
 
@@ -470,7 +483,7 @@ def test_a_headline_tells_time_before_memory_and_both_where_both_got_worse():
     )
     assert headline(found) == (
         "The step does more work: a (1 → 2 calls a step). "
-        "A step became slower: 10.0 → 20.0 us (+100.0 %). Peak memory on cpu: 100 bytes → 200 bytes (+100.0 %)."
+        "A step became slower: 10.0 → 20.0 us (+100.0 %). Peak memory on cpu: 100 → 200 bytes (+100.0 %)."
     )
     # What stands first in the headline stands first below it, too.
     assert [message for _, message in overview(found, NOBODY).points] == ["time", "memory", "calls"]

@@ -585,8 +585,19 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
         "remove with: perfguard baseline prune test_old.py::test_old",
         "times are of another machine than the baselines': shown, not judged",
         "1 compared: 0 worse, 1 better, 0 changed; 0 not comparable",
-        "1 better: to store what got better, run: pytest --perfguard-ratchet",
+        "1 better (steps): to store what got better, run: pytest --perfguard-ratchet",
     ]
+
+
+def test_what_got_better_is_named_also_where_something_else_failed():
+    better = tuple(compared(State.BETTER, metric="peak_memory_bytes", subject=f"cuda:{n}") for n in range(6))
+    steps = compared(State.BETTER, metric="step_cost")
+    green, red = verdict(Outcome.PASSED, comparisons=(*better, steps)), verdict(Outcome.FAILED, SLOWER)
+    named = "step, peak_memory_bytes[cuda:0], peak_memory_bytes[cuda:1], peak_memory_bytes[cuda:2] and 3 more"
+    alone = summary(RunReport(verdicts=(green,))).splitlines()
+    assert f"7 better ({named}): to store what got better, run: pytest --perfguard-ratchet" in alone
+    # A ratchet stores nothing beside a failure.
+    assert f"7 better: {named}" in summary(RunReport(verdicts=(green, red))).splitlines()
 
 
 def test_the_message_of_a_failing_test_is_the_place_of_its_warnings():
