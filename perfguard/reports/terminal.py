@@ -409,8 +409,6 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         if gone := [shlex.quote(printable(workload)) for workload in report.unused if workload not in renamed]:
             yield f"remove with: perfguard baseline prune {' '.join(gone)}"
     if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
-        if not quiet and any(f.code.name == "B103" for verdict in report.verdicts for f in verdict.findings):
-            yield "times are of another machine than the baselines': shown, not judged"
         yield coverage_line(report.coverage, is_time_off=report.is_time_off)
         if not quiet:
             yield from _next_to_the_coverage(report, refreshed=refreshed)
@@ -431,6 +429,12 @@ def _next_to_the_coverage(report: RunReport, *, refreshed: bool) -> Iterable[str
     """Yield why metrics were not compared where the line above does not say it, and how to store what got better."""
     comparisons = [one for verdict in report.verdicts for one in verdict.comparisons]
     left = [one for one in comparisons if one.state is State.NOT_COMPARABLE]
+    elsewhere = [verdict for verdict in report.verdicts if any(one.code is Code.B103 for one in verdict.findings)]
+    of_elsewhere = [one for verdict in elsewhere for one in verdict.comparisons if one.state is State.NOT_COMPARABLE]
+    if times := sum(not one.is_new and not one.is_gone for one in of_elsewhere):
+        yield f"{times} not comparable: times are of another machine than the baselines': shown, not judged"
+    elif elsewhere:
+        yield "times are of another machine than the baselines': shown, not judged"
     if new := sum(one.is_new for one in left):
         yield f"{new} not comparable: the baselines do not have these metrics; to store them, run: pytest --perfguard-update"
     if gone := sum(one.is_gone and not one.is_new for one in left if not report.is_time_off):

@@ -583,8 +583,8 @@ def test_the_summary_of_a_run_with_warnings_and_baselines_nobody_uses():
         "",
         "B104 a baseline whose test no longer exists: test_old.py::test_old",
         "remove with: perfguard baseline prune test_old.py::test_old",
-        "times are of another machine than the baselines': shown, not judged",
         "1 compared: 0 worse, 1 better, 0 changed; 0 not comparable",
+        "times are of another machine than the baselines': shown, not judged",
         "1 better (steps): to store what got better, run: pytest --perfguard-ratchet",
     ]
 
@@ -824,3 +824,17 @@ def test_under_the_table_is_why_something_was_not_compared(reference, current, i
     verdict = Verdict(workload="a.py::a", outcome=Outcome.PASSED, findings=(), comparisons=(left,))
     lines = summary(RunReport(verdicts=(verdict,), is_time_off=is_time_off)).splitlines()
     assert [line for line in lines if line.startswith("1 not comparable: ")] == ([says] if says else [])
+
+
+def test_times_of_another_machine_are_counted_as_the_reason():
+    times = [compared(State.NOT_COMPARABLE, judged=False, reference=1.0, current=2.0) for _ in range(3)]
+    new = compared(State.NOT_COMPARABLE, judged=False, current=2.0)
+    lines = summary(
+        RunReport(verdicts=(verdict(Outcome.PASSED, OTHER_MACHINE, comparisons=(*times, new)),))
+    ).splitlines()
+    assert "0 compared: 0 worse, 0 better, 0 changed; 4 not comparable" in lines
+    assert [line.partition(":")[0] for line in lines if " not comparable: " in line] == [
+        "3 not comparable",
+        "1 not comparable",
+    ]
+    assert "3 not comparable: times are of another machine than the baselines': shown, not judged" in lines
