@@ -828,7 +828,7 @@ def test_under_the_table_is_why_something_was_not_compared(reference, current, i
 
 def test_times_of_another_machine_are_counted_as_the_reason():
     times = [compared(State.NOT_COMPARABLE, judged=False, reference=1.0, current=2.0) for _ in range(3)]
-    new = compared(State.NOT_COMPARABLE, judged=False, current=2.0)
+    new = compared(State.NOT_COMPARABLE, judged=False, reference=None, current=2.0)
     lines = summary(
         RunReport(verdicts=(verdict(Outcome.PASSED, OTHER_MACHINE, comparisons=(*times, new)),))
     ).splitlines()
