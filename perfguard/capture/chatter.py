@@ -6,9 +6,11 @@ import re
 
 #: Lines of Kineto below a warning (libkineto/src/Logger.cpp: severity, time, process and thread, file and line), as
 #: `USDT:2026-11-29 09:58:33 14500:14500 SyncActivityProfilerHandler.cpp:52] profiler_start`; and the warning of torch's
-#: allocator that a block is older than the window (c10/core/CPUAllocator.cpp), once in a thousand such blocks.
+#: allocator that a block is older than the window (c10/core/CPUAllocator.cpp), once in a thousand such blocks. An error is only
+#: that a torch built for CUDA finds no driver (35) or no device (100): it is in every run on a machine without a GPU.
 _CHATTER = re.compile(
     r"(?:USDT|STAGE|INFO|VERBOSE):\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ \w+\.(?:cpp|h):\d+\] "
+    r"|ERROR:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \d+:\d+ DeviceProperties\.cpp:\d+\] gpuGetDeviceCount failed with code (?:35|100)$"
     r"|\[W\S* ?(?:[\d:.]+ )?\S*\w+\.cpp:\d+\] Memory block of unknown size was allocated before the profiling started"
 )
 

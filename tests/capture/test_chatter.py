@@ -7,11 +7,12 @@ import pytest
 from perfguard.capture.chatter import folded, is_chatter
 from perfguard.capture.command import last_line
 
-#: Of torch 1.13 to 2.13, on Linux and macOS.
+#: Of torch 1.13 to 2.14, on Linux and macOS.
 CHATTER = [
     "USDT:2026-11-29 09:58:33 14500:14500 SyncActivityProfilerHandler.cpp:52] profiler_start",
     "STAGE:2023-10-30 16:06:28 16591:16591 ActivityProfilerController.cpp:312] Completed Stage: Warm Up",
     "INFO:2022-11-02 10:01:01 7:7 CuptiActivityProfiler.cpp:241] CUDA versions. CUPTI: 16; Runtime: 11070",
+    "ERROR:2026-11-29 10:44:56 18747:18747 DeviceProperties.cpp:56] gpuGetDeviceCount failed with code 35",
     "[W CPUAllocator.cpp:305] Memory block of unknown size was allocated before the profiling started, profiler results",
     "[W806 10:02:48.299357116 CPUAllocator.cpp:245] Memory block of unknown size was allocated before the profiling started",
     "[W1129 09:58:33.382505279 CPUAllocator.cpp:245] Memory block of unknown size was allocated before the profiling started",
@@ -20,6 +21,7 @@ CHATTER = [
 KEPT = [
     "WARNING:2026-11-29 09:58:33 14500:14500 CuptiActivityApi.cpp:52] function cbapi->getCuptiStatus() failed",
     "ERROR:2026-11-29 09:58:33 14500:14500 CuptiActivityProfiler.cpp:52] CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
+    "ERROR:2026-11-29 10:44:56 18747:18747 DeviceProperties.cpp:56] gpuGetDeviceCount failed with code 999",
     "[W1129 09:58:33.382505279 init.cpp:155] function cbapi->getCuptiStatus() failed with error",
     "[E1129 09:58:33.382505279 ProcessGroupNCCL.cpp:616] Watchdog caught collective operation timeout",
     "INFO: epoch 3",
