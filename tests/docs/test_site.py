@@ -38,7 +38,8 @@ def test_links_that_name_no_host_lead_to_files_of_the_repository():
 def test_the_readme_is_short():
     lines = README.read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 200
-    assert [line for line in lines if len(line) > 120] == []
+    # What pytest prints is as long as it is.
+    assert [line for line in lines if len(line) > 120 and not line.startswith("E ")] == []
 
 
 def test_who_reads_sixty_lines_has_a_red_gate():
