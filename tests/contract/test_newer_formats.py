@@ -5,6 +5,8 @@ Sources: kineto output_json.cpp of 2026, torch 2.13 to 2.15, torch_npu 2.8.0.pos
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sqlite3
 from collections.abc import Callable
@@ -239,3 +241,26 @@ def test_the_dynamic_profile_may_ask_for_numa(tmp_path):
     path = one(tmp_path, "profiler_config.json")
     path.write_text(json.dumps({"start_step": 1, "active": 1, "experimental_config": {"host_sys": ["numa"]}}))
     assert wrong(tmp_path) == []
+
+
+ADDED = {
+    "Mix Block Num": "0", "Input Shapes": '"4,4"', "Input Data Types": "FLOAT", "Input Formats": "ND",
+    "Output Shapes": '"4,4"', "Output Data Types": "FLOAT", "Output Formats": "ND",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [[*ADDED], [*ADDED][::2], [*ADDED][1::2], ["Output Formats"]])
+@pytest.mark.parametrize("cores", ["Block Dim", "Block Num"])
+def test_level_0_may_have_any_of_the_added_columns(tmp_path, cores, columns):
+    """With Block Dim, of older versions, they are notes: the version of level 1 lists them, and lacks others of the file."""
+    generate("pt-npu", seed=3, steps=2, operators=8, conditions={"level1": False}).write(tmp_path)
+    path = one(tmp_path, "kernel_details.csv")
+    head, *rows = csv.reader(io.StringIO(path.read_text(encoding="utf-8")))
+    text = io.StringIO(newline="")
+    more = [ADDED[name] for name in columns]
+    changed = [[cores if name == "Block Dim" else name for name in head] + columns, *(row + more for row in rows)]
+    csv.writer(text, lineterminator="\n").writerows(changed)
+    path.write_text(text.getvalue(), encoding="utf-8")
+    assert wrong(tmp_path) == []
+    notes = inspect(Recording(directory=tmp_path)).findings
+    assert len(notes) == (len(columns) if cores == "Block Dim" else 0)

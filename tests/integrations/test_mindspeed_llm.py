@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from perfguard.errors import UsageError
 from perfguard.integrations.mindspeed_llm import MindSpeedLLMProfile, read_mindspeed_llm
 from perfguard.testing import generate
 from perfguard.window import Phase, StepWindow
+from tests.conftest import CHECKOUT
 
 #: As examples/mcore/*/pretrain_*.sh have it.
 SCRIPT = """#!/bin/bash
@@ -214,6 +216,14 @@ def test_an_unknown_key_is_a_note(tmp_path):
     assert found.notes == (
         "training.profile_hbm is not a key that perfguard knows, so it has no part in what is read.",
     )
+
+
+def test_the_page_says_what_is_read():
+    page = (CHECKOUT / "docs" / "how-to" / "mindspeed-mm.md").read_text(encoding="utf-8")
+    (words,) = re.findall(r"^# (--profile .*)$", page, re.MULTILINE)
+    ((directory, expectation),) = re.findall(r"^# (profile\w*): (steps=.*)$", page, re.MULTILINE)
+    found = read_mindspeed_llm(words.split(), world_size=8)
+    assert (str(found.directory), found.expectation) == (directory, expectation)
 
 
 @pytest.mark.parametrize("wrong", ["", "steps", "level"])
