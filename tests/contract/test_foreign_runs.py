@@ -60,9 +60,11 @@ def marks(document: Document) -> list[Document]:
 def renumber(document: Document) -> None:
     """Give the operators and marks of the only thread their numbers again, in the order of their starts."""
     numbered = [one for one in document["traceEvents"] if one.get("cat") in ("cpu_op", "user_annotation")]
-    numbers = sorted(event["args"]["Ev Idx"] for event in numbered)
-    for number, event in zip(numbers, sorted(numbered, key=lambda event: (event["ts"], -event["dur"])), strict=True):
-        event["args"]["Ev Idx"] = number
+    for key in ("Ev Idx", "External id", "Record function id"):
+        having = [event for event in numbered if event["args"].get(key)]
+        numbers = sorted(event["args"][key] for event in having)
+        for number, event in zip(numbers, sorted(having, key=lambda event: (event["ts"], -event["dur"])), strict=True):
+            event["args"][key] = number
 
 
 def inside(event: Document, mark: Document) -> bool:
