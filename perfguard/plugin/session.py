@@ -17,7 +17,7 @@ import pytest
 from perfguard.capture.chatter import folded
 from perfguard.capture.checkout import provenance
 from perfguard.capture.environment import cpu_model
-from perfguard.errors import PerfguardError, UsageError, counted
+from perfguard.errors import PerfguardError, StoreError, UsageError, counted
 from perfguard.findings import Code
 from perfguard.gate import Update
 from perfguard.judge.verdict import Outcome
@@ -210,7 +210,11 @@ class GateSession:
             return result
         guard.abandon()
         guard.judge_callbacks()
-        guard.settle_baselines(passed=all(verdict.passed for verdict in guard.verdicts))
+        try:
+            guard.settle_baselines(passed=all(verdict.passed for verdict in guard.verdicts))
+        except StoreError as error:
+            self.tests.give_error(item, str(error))
+            pytest.fail(f"perfguard: {error}", pytrace=False)
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         if red:
             # A test that caught the failure of its verdict is not green; a refused refresh is known only now.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
+from perfguard.documents import FORMAT, dumps, read_document, write_atomically
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import REASON_OPTION
@@ -31,10 +32,14 @@ class BaselineDirectory:
         self.directory = directory
 
     def load(self, workload: str) -> Baseline | None:
-        """Return the baseline, or None. Raises `StoreError` for a damaged one."""
+        """Return the baseline, or None if there is no file. Raises `StoreError` for one that cannot be read.
+
+        What is there and is no file that can be read is not new: what it held is unknown.
+        """
         path = self.path(workload)
-        if not exists(path):
+        if not _is_there(path):
             return None
+        _require_readable(path)
         found = _read(path)
         if found.workload != workload:
             raise DamagedError(
@@ -46,9 +51,11 @@ class BaselineDirectory:
         """Write the baseline atomically. Raises `StoreError`, also for a link: its target is another file."""
         path = self.path(baseline.workload)
         if os.path.islink(path):
+            _require_readable(path)
+            target = shlex.quote(os.path.realpath(path))
             raise StoreError(
-                f"{path} is a link, and is not written through. Remove it, then run the same command again: the baseline "
-                "takes its place."
+                f"{path} is a link, and is not written through. Make it a file of its own, then run the same command again: "
+                f"cp --remove-destination {target} {shlex.quote(str(path))}"
             )
         document = {"format": FORMAT, **baseline.as_dict()}
         write_atomically(path, dumps(document, lines_of="measurements"))
@@ -65,6 +72,7 @@ class BaselineDirectory:
 
     def workloads(self) -> list[str]:
         """Return the workloads of all files, sorted. Raises `StoreError` for a damaged file."""
+        _require_directory(self.directory)
         try:
             names = sorted(os.listdir(self.directory))
         except FileNotFoundError:
@@ -72,6 +80,9 @@ class BaselineDirectory:
         except OSError as error:
             raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Correct its permissions.") from error
         paths = [self.directory / name for name in names if names_baseline(name)]
+        for path in paths:
+            if _is_there(path):
+                _require_readable(path)
         return sorted(_read(path).workload for path in paths)
 
     @contextmanager
@@ -101,6 +112,49 @@ class BaselineDirectory:
     def path(self, workload: str) -> Path:
         """Return the file of a workload."""
         return self.directory / f"{file_name(workload)}.json"
+
+
+def _require_directory(directory: Path) -> None:
+    """Raise `StoreError` for another entry in its place, and for a link that leads to none; it may be missing."""
+    if os.path.lexists(directory) and not os.path.isdir(directory):
+        what = "a link that leads to no directory" if os.path.islink(directory) else "not a directory"
+        raise StoreError(
+            f"{directory} is {what}, so its baselines cannot be read. Restore it from version control, or name another "
+            "directory with --perfguard-baselines DIR."
+        )
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a directory has an entry, also a link that leads nowhere. Raises `StoreError` if that is unknown."""
+    directory = path.parent
+    _require_directory(directory)
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}. Run: chmod u+rx {shlex.quote(str(directory))}"
+        ) from error
+    return True
+
+
+def _require_readable(path: Path) -> None:
+    """Raise `StoreError` for an entry that is no regular file, or that this user cannot read."""
+    file = shlex.quote(str(path))
+    if os.path.isfile(path):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}. Run: chmod u+r {file}") from error
+        return
+    if os.path.islink(path):
+        what, remedy = f"a link to {os.readlink(path)}, which is no file", "Mend the link, or restore the file"
+    elif os.path.isdir(path):
+        what, remedy = "a directory", "Move it away, and restore the file"
+    else:
+        what, remedy = "not a regular file", "Restore the file"
+    raise StoreError(f"{path} is {what}, so its baseline cannot be read. {remedy}. Run: git checkout -- {file}")
 
 
 def _private_folder() -> Path:

@@ -7,6 +7,8 @@ import multiprocessing
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfguard.errors import StoreError
+from perfguard.errors import DamagedError, StoreError
 from perfguard.gate import Update
 from perfguard.judge.tolerance import Policy
 from perfguard.recording import read_recording
@@ -339,12 +341,15 @@ def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path):
     place = tmp_path / "baselines"
     place.write_text("a file")
     store = BaselineDirectory(place)
-    assert store.load(WORKLOAD) is None
+    with pytest.raises(StoreError, match="is not a directory, so its baselines cannot be read") as loading:
+        store.load(WORKLOAD)
+    with pytest.raises(StoreError, match="is not a directory, so its baselines cannot be read"):
+        store.workloads()
     with pytest.raises(StoreError, match="cannot be written") as saving:
         store.save(baseline(CALLS))
     with pytest.raises(StoreError, match="--perfguard-baselines DIR") as locking, store.locked():
         pass
-    for raised in (saving, locking):
+    for raised in (loading, saving, locking):
         assert names_the_next_command(str(raised.value))
     assert place.read_text() == "a file"
 
@@ -356,13 +361,75 @@ def test_a_link_is_not_written_through(tmp_path):
     path = store.path(WORKLOAD)
     path.rename(outside)
     before = outside.read_text()
-    for target in (outside, tmp_path / "nowhere"):
+    for target, says in ((outside, "is a link, and is not written through"), (tmp_path / "nowhere", "is a link to ")):
         path.unlink(missing_ok=True)
         path.symlink_to(target)
-        with pytest.raises(StoreError, match="is a link, and is not written through") as raised:
+        with pytest.raises(StoreError, match=says) as raised:
             store.save(baseline(STEP))
         assert names_the_next_command(str(raised.value))
     assert (outside.read_text(), (tmp_path / "nowhere").exists()) == (before, False)
+
+
+def test_the_command_for_a_link_makes_it_a_file_of_its_own(tmp_path):
+    store, _ = saved(tmp_path / "baselines")
+    path, outside = store.path(WORKLOAD), tmp_path / "out side.json"
+    path.rename(outside)
+    path.symlink_to(outside)
+    before = outside.read_text()
+    with pytest.raises(StoreError) as raised:
+        store.save(baseline(STEP))
+    subprocess.run(str(raised.value).partition("again: ")[2], shell=True, check=True)
+    assert (path.is_symlink(), path.read_text()) == (False, before)
+    store.save(baseline(STEP))
+    assert outside.read_text() == before
+
+
+NO_FILES = {
+    "a directory": (lambda path: path.mkdir(), "is a directory, so"),
+    "a link to nothing": (lambda path: path.symlink_to("nowhere.json"), "is a link to nowhere.json, which is no file"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "which is no file"),
+    "a link to a directory": (lambda path: path.symlink_to("."), "is a link to ., which is no file"),
+    "a pipe": (lambda path: os.mkfifo(path), "is not a regular file"),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no links and pipes for every user")
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_file_is_neither_new_nor_replaced(tmp_path, kind):
+    make, says = NO_FILES[kind]
+    store = BaselineDirectory(tmp_path)
+    make(path := store.path(WORKLOAD))
+    for use in (lambda: store.load(WORKLOAD), store.workloads):
+        with pytest.raises(StoreError, match=re.escape(says)) as raised:
+            use()
+        assert not isinstance(raised.value, DamagedError), "that could be replaced with a reason"
+        assert names_the_next_command(str(raised.value))
+        assert "--perfguard-update" not in str(raised.value)
+    assert os.path.lexists(path)
+
+
+def test_a_link_in_the_place_of_the_directory_that_leads_nowhere_is_not_an_empty_one(tmp_path):
+    (tmp_path / "baselines").symlink_to("nowhere")
+    store = BaselineDirectory(tmp_path / "baselines")
+    for use in (lambda: store.load(WORKLOAD), store.workloads):
+        with pytest.raises(StoreError, match="is a link that leads to no directory") as raised:
+            use()
+        assert names_the_next_command(str(raised.value))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no permissions of files")
+def test_a_file_that_cannot_be_read_is_neither_new_nor_replaced():
+    with unwritable_directory(0o755) as place:
+        store = BaselineDirectory(place)
+        path, user = store.path(WORKLOAD), os.geteuid()
+        os.seteuid(os.getuid())
+        store.save(baseline(CALLS))
+        path.chmod(0o000)
+        os.seteuid(user)
+        for use in (lambda: store.load(WORKLOAD), lambda: BaselineDirectory(place).load(WORKLOAD)):
+            with pytest.raises(StoreError, match=r"cannot be read: Permission denied\. Run: chmod u") as raised:
+                use()
+            assert not isinstance(raised.value, DamagedError)
 
 
 def test_an_unwritable_directory_is_refused():
