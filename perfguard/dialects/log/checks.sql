@@ -36,9 +36,21 @@ select cycle, file from log_windows where is_alone and not is_started
 
 -- check: the_log_tells_of_a_whole_window
 -- code: C103
--- about: The profiler left more files than its log.
+-- about: The profiler left more files than its log. A warning for the last of several windows of a process: a schedule that repeats
+--   opens another one behind the last step of a loop, in which nothing runs.
+-- source: MindSpore 2.10: profiler.py (step), real output of schedule(wait=0, active=2) over four steps
 -- message: the profiler was started and stopped, but left only this log: no operator ran on the CPU, or the other files were removed
-select cycle, file from log_windows where is_alone and is_started and is_ended
+with windows as (
+  select log_windows.*, cycles.place, regexp_extract(files.name, '_([0-9]+)\.log$', 1) as process
+  from log_windows join cycles using (cycle)
+  join files on files.cycle = log_windows.cycle and files.file = log_windows.file and files.slot = 'log'),
+ordered as (
+  select *, count(*) filter (not is_alone) over earlier as kept, count(*) over later as behind
+  from windows
+  window earlier as (partition by process order by place rows between unbounded preceding and 1 preceding),
+    later as (partition by process order by place rows between 1 following and unbounded following))
+select cycle, file, if(kept > 0 and behind = 0, 'warning', 'error') as severity
+from ordered where is_alone and is_started and is_ended
 
 -- check: a_log_is_where_it_says
 -- code: I113

@@ -62,3 +62,21 @@ where work.cycle in (
 create view extents as
 select number, list_product(try_cast(text as double[])) as size from words
 where regexp_full_match(text, '\[[0-9]{1,18}, *[0-9]{1,18}, *[0-9]{1,18}\]');
+
+-- Cycles in which devices were recorded, by what ProfilerActivity.CPU alone leaves out: what runs there, its annotations, waits and
+-- overhead, an end of a flow on a device, or the wait of the profiler itself. That is the only one for a device, or the second
+-- behind the last launch, where the loop waits as well.
+create view recorded_devices as
+select cycle from spans
+where category in (number_of('kernel'), number_of('gpu_memcpy'), number_of('gpu_memset'), number_of('Kernel'), number_of('Memcpy'),
+    number_of('Memset'), number_of('gpu_user_annotation'), number_of('cuda_sync'), number_of('overhead'),
+    number_of('cuda_profiler_range'))
+union
+select cycle from device_flows anti join device_calls using (cycle, thread) where not is_start
+union
+select cycle
+from device_calls
+left join (select cycle, max(start_ns) as last_ns from device_calls where kind = 'launch' group by cycle) as launches using (cycle)
+where kind = 'synchronise'
+group by cycle
+having count(*) filter (start_ns > last_ns) >= if(count(*) = 1, 1, 2);

@@ -172,6 +172,34 @@ def linked(count: int = 20) -> list[Event]:
     return [{**one, "args": {**one["args"], "External id": 1}} for one in made]
 
 
+#: What ProfilerActivity.CPU alone records beside a device: the calls, and the flows that begin at them.
+CALLS_ALONE = [one for one in whole() if not one["cat"].startswith(("kernel", "gpu_"))]
+#: A loop that waits for the device itself.
+WAITED = [call("cudaLaunchKernel", 1005, 2), call("cudaDeviceSynchronize", 1012, 3), *CALLS_ALONE]
+RANGE = {
+    "ph": "X",
+    "cat": "cuda_profiler_range",
+    "name": "__Kernel_0__",
+    "pid": 0,
+    "tid": 0,
+    "ts": 1500,
+    "dur": 2,
+    "args": {},
+}
+#: Two branches of a graph begin in the same microsecond.
+BRANCHES = [
+    call("cudaGraphLaunch", 1010, 1),
+    work("a", 1020, 1),
+    work("b", 1020, 1, dur=9.0),
+    call("cudaDeviceSynchronize", 1090, 3),
+]
+
+
+def late(events: list[Event], by_us: float) -> list[Event]:
+    """Move the calls of the host: the clock of the device is behind the host's."""
+    return [{**one, "ts": one["ts"] + by_us} if one["pid"] == HOST["pid"] else one for one in events]
+
+
 @pytest.mark.parametrize(
     "events",
     {
@@ -192,6 +220,9 @@ def linked(count: int = 20) -> list[Event]:
         "a fill of no bytes": both([call("cudaMemsetAsync", 1005, 4), *whole()]),
         "an annotation": [*both(whole()), *annotation()],
         "no device at all": [],
+        "calls of another thread until the profiler stops": both([*whole(), call("cudaHostAlloc", 2985, 999, tid=9)]),
+        "branches of a graph that begin at once": both(BRANCHES),
+        "ranges of CUPTI instead of kernels": [*both(CALLS_ALONE), RANGE],
     }.items(),
     ids=lambda item: item[0],
 )
@@ -441,3 +472,32 @@ def test_annotations_that_overlap_do_not_say_which_is_around_a_launch(tmp_path):
         "args": {"External id": 79},
     }
     assert found(tmp_path, annotated(late)) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "severity"),
+    [
+        (both(without(CALLS_ALONE, -1)[:-1]), "warning"),
+        (both(WAITED), "warning"),
+        (both(CALLS_ALONE), "error"),
+        ([*both(CALLS_ALONE[:-1]), *flows([work("gemm", 1500.0, 10)])], "error"),
+        ([*both(CALLS_ALONE[:-1]), *annotation()], "error"),
+    ],
+    ids=[
+        "only the CPU was recorded",
+        "only the CPU, the loop waits",
+        "the profiler waited for a device",
+        "a flow ends on a device",
+        "an annotation of a device",
+    ],
+)
+def test_launches_alone_are_an_error_where_a_device_was_recorded(tmp_path, events, severity):
+    verdicts = found(tmp_path, [MARK, *events])
+    assert ("launched_work_ran", "C112", severity) in verdicts
+    assert severity == "error" or "a_window_ends_with_a_wait" not in {check for check, _, _ in verdicts}
+
+
+def test_a_clock_of_the_device_that_is_behind_is_a_warning(tmp_path):
+    behind = both(late(whole(), 300.0))
+    assert ("work_begins_behind_its_launch", "I106", "warning") in found(tmp_path, behind)
+    assert "error" not in {severity for _, _, severity in found(tmp_path, behind)}
