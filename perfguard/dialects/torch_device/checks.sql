@@ -468,13 +468,14 @@ where cycle in (
 -- headline: work of a device is drawn on another stream than it ran on
 -- needs: device_details, spans
 -- invariant: counted_twice_agrees
--- about: Work of a device is drawn in the process of its device and on the thread of its stream. Exact, of CUDA and ROCm.
+-- about: Work of a device is drawn in the process of its device and on the thread of its stream. Exact, of CUDA and ROCm. A copy between
+--   two devices has fromDevice, inDevice and toDevice instead of one device.
 -- source: kineto CuptiActivity.cpp and RoctracerActivity.cpp: both are deviceId() and resourceId(), since torch 1.8; nine real traces
 -- message: {name} is drawn at {process}/{lane}, and ran on device {device}, stream {stream}
 select cycle, row, word(name) as name, process, lane, coalesce(device::text, 'none') as device, coalesce(stream::text, 'none') as stream
 from detailed_work
 where coalesce(device <> process or stream <> lane, false)
-  or (device is null or stream is null) and cycle in (select cycle from detailed_work where device is not null and stream is not null)
+  or (stream is null or device is null and category <> number_of('gpu_memcpy')) and cycle in (select cycle from detailed_work where device is not null and stream is not null)
 
 -- check: bandwidth_is_bytes_by_time
 -- code: I105

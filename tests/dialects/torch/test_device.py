@@ -377,6 +377,14 @@ def of_whole_microseconds() -> list[Event]:
     return events
 
 
+def between_devices() -> list[Event]:
+    """Have a copy between two devices, which has no `device` of its own."""
+    events = detailed()
+    events[COPIED]["args"] |= {"fromDevice": 0, "inDevice": 0, "toDevice": 1}
+    del events[COPIED]["args"]["device"]
+    return events
+
+
 def of_no_bytes() -> list[Event]:
     events = detailed()
     events[COPIED]["args"] |= {"bytes": 0, "memory bandwidth (GB/s)": 0.0}
@@ -392,6 +400,7 @@ def of_no_bytes() -> list[Event]:
         (with_argument(KERNEL, "blocks per SM", 5.0), None),
         (with_argument(COPIED, "memory bandwidth (GB/s)", "N/A"), 4),
         (of_no_bytes(), 4),
+        (between_devices(), 4),
         # The same kernel in another block has another occupancy.
         (with_argument(KERNEL, "registers per thread", 64), 4),
         # CUPTI has no name for some numbers.
