@@ -172,6 +172,8 @@ def cluster_file(output: Output) -> Files:
             )
             times = (computing, alone, computing + alone - receive, receive, alone - receive)
             rows.append([round(time, 4) for time in times[:count]])
+        if len(rows) > 1 and not output.since_2_1:
+            rows.append([round(sum(column) / (len(rows) - 1), 4) for column in zip(*rows[1:], strict=True)])
         header = output.columns("ascend_cluster_analyse").split(",")[:count]
         table = plain_csv(",".join(header), rows)
     return {f"ascend_cluster_analyse_{mode}-parallel_{truth.stages}_{truth.world}_{output.number}.csv": table}
@@ -252,7 +254,7 @@ def _flops_by_scope(truth: Truth) -> bytes:
     depth = 0
     for operator in truth.operators:
         top, *scopes = operator.scope.split("/")
-        path = ["Total", top, *(f"{scope}({top})" for scope in scopes if scope != "Default")]
+        path = ["Total", top, *(f"{scope}({top})" for scope in scopes)]
         depth = max(depth, len(path) - 1)
         for outer, inner in pairwise(path):
             links[outer, inner] = links.get((outer, inner), 0) + _operations(operator) / 1_000_000

@@ -71,6 +71,23 @@ select cycle, row, step_num as step, start_point_ns as start_ns, earlier_ns
 from step_lines
 where place < rows and rows >= 3 and start_point_ns < earlier_ns and start_point_ns > 0
 
+-- check: steps_have_their_average
+-- code: I108
+-- layouts: ms-1.x, ms-2.0
+-- needs: step_trace_raw
+-- in: step_trace_raw
+-- about: The last row is the average: it has no number, up to 1.3 the number 0.
+-- source: MindSpore 1.x and 2.0: step_trace_parser.py (_record_average_info)
+-- message: the last row is step {step}: the average is missing, and maybe steps before it
+select cycle, row, step_num as step from step_lines where place = rows and step_num > 0
+
+-- check: steps_have_their_average
+-- needs: files
+-- about: A file without steps is not written.
+-- message: it has no row
+select cycle from files
+where slot = 'step_trace_raw' and file is not null and cycle not in (select cycle from step_trace_raw)
+
 -- check: parts_of_a_step_are_those_of_the_trace
 -- code: I108
 -- layouts: ms-1.x
@@ -87,6 +104,36 @@ with listed as (
 select listed.cycle, listed.file, listed.row, here_ns, {part}_ns as there_ns
 from listed join step_lines on step_lines.cycle = listed.cycle and step_lines.place = listed.place and step_lines.rows = listed.rows + 1
 where here_ns <> {part}_ns
+
+-- check: parts_of_a_step_are_those_of_the_trace
+-- about: A reader finds step n in row n, and in the last row the mean, if there is one: there are as many rows as steps, or one more.
+-- source: MindInsight 1.x: cluster step trace analyser; real output of MindSpore 1.x
+-- message: it has {rows} rows, step_trace_raw has {steps} steps
+select cycle, rows, steps
+from (
+  select cycle, count(*) as rows from ascend_cluster_analyse where fp_and_bp_ns is not null group by cycle, file)
+join (select cycle, count(*) - 1 as steps from step_lines group by cycle) using (cycle)
+where steps > 0 and rows not in (steps, steps + 1)
+
+-- check: averages_of_a_cluster_follow
+-- code: I105
+-- layouts: ms-1.x, ms-2.0
+-- needs: ascend_cluster_analyse
+-- in: ascend_cluster_analyse
+-- each: column = computation_time; communication_alone_time; stage_time; receive_alone_time; collective_communication_alone_time
+-- about: Of several steps the last row is the mean over all but the first.
+-- tolerance: 110 ns: four decimals of a ms
+-- source: MindSpore 1.7 to 2.0: ascend_timeline_generator.py, cpu_gpu_timeline_generator.py (_get_cluster_timeline)
+-- message: {column} is {here_ns} ns in the last row, the steps from the second on make {there_ns}
+select cycle, file, row, here_ns, coalesce(there_ns || ' ns', 'no mean') as there_ns
+from (
+  select cycle, file, max(row) as row, arg_max({column}_ns, row) as here_ns,
+    round(avg({column}_ns) filter (place > 1 and place < rows))::bigint as there_ns
+  from (
+    select *, row_number() over (partition by cycle, file order by row) as place, count(*) over (partition by cycle, file) as rows
+    from ascend_cluster_analyse where {column}_ns is not null)
+  where rows > 1 group by cycle, file)
+where coalesce(abs(here_ns - there_ns) > 110, true)
 
 -- check: cluster_times_add_up
 -- code: I109
@@ -998,3 +1045,190 @@ from step_averages semi join (
   group by cycle having min(off) > 0) as nearest using (cycle, form)
 where is_off
 group by cycle, row
+
+-- check: executions_are_of_the_hardware_log
+-- code: I103
+-- headline: the timeline and the log of the hardware differ
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_timeline_data, output_format_data_hwts
+-- in: output_timeline_data
+-- each: kind, time, does = Start, start_time_ns, starts; End, start_time_ns + duration_ns, ends
+-- about: An execution is made of two records of the log, the start and the end of a task.
+-- tolerance: 5 ns: half a tick
+-- source: MindSpore 1.x and 2.0: optime_parser.py (_calculate_op_execution_time); real output of 1.x
+-- message: {name} {does} at {at_ns} ns, and output_format_data_hwts has no such record
+select cycle, row, name, '{does}' as does, {time} as at_ns
+from output_timeline_data anti join (
+  select distinct cycle, (cycle_counter_ns + 5) // 10 as tick from output_format_data_hwts where type like '{kind} of task') as records
+  on records.cycle = output_timeline_data.cycle and records.tick = ({time} + 5) // 10
+
+-- check: a_record_of_the_hardware_is_written_once
+-- code: I114
+-- needs: output_format_data_hwts
+-- in: output_format_data_hwts
+-- about: A task has one start and one end at a time, and so has a block.
+-- source: MindSpore 1.x and 2.0: hwts_log_parser.py (a row for each record of the log); real output of 1.x
+-- message: {type} {task_id}: a row above has the same counter
+select cycle, row, type, task_id from output_format_data_hwts
+qualify row_number() over (partition by cycle, type, task_id, core_id, block_id, stream_id, cycle_counter_ns order by row) > 1
+
+-- check: executed_operators_have_their_mean
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: output_op_compute_time, output_timeline_data
+-- in: output_op_compute_time
+-- about: Both files are written of the same operators.
+-- source: MindSpore 1.x and 2.0: optime_parser.py (execute); real output of 1.x
+-- message: {gone} operators of output_timeline_data are not here: {names}
+select cycle, count(distinct name) as gone, some_of(list(distinct trim(name) order by trim(name))) as names
+from output_timeline_data
+anti join output_op_compute_time as listed on listed.cycle = output_timeline_data.cycle and op_name = trim(name)
+group by cycle
+
+-- check: executed_operators_have_their_mean
+-- code: I104
+-- needs: output_op_compute_time
+-- about: The last row is the sum of the others.
+-- tolerance: relative 1e-6, and 1 ns for each
+-- message: the total is {here_ns} ns, the {operators} operators add up to {there_ns} ns
+select cycle, total.row, total.compute_time_ns as here_ns, operators, there_ns
+from (from output_op_compute_time where regexp_full_match(op_name, 'total( op)?')) as total
+join (
+  select cycle, count(*) as operators, sum(compute_time_ns)::double as there_ns
+  from output_op_compute_time where not regexp_full_match(op_name, 'total( op)?') group by cycle) using (cycle)
+where abs(here_ns - there_ns) > operators + 0.000001 * there_ns
+
+-- check: types_have_all_details
+-- code: I101
+-- layouts: ms-1.x, ms-2.0
+-- needs: aicore_intermediate_detail, framework_raw
+-- in: aicore_intermediate_type
+-- about: Every type that framework_raw says of an operator in the details has a row. Not where there is a blank type: then MindSpore 2.0
+--   itself says that it missed some.
+-- source: MindSpore 1.x and 2.0: integrator.py (_parse_aicore_type_time); real output of 1.x
+-- message: there is no row for {lost} types of operators in aicore_intermediate_detail: {names}
+with kinds as (select cycle, name, arg_max(type, row) as type from framework_raw group by cycle, name),
+wanted as (select distinct cycle, type from aicore_intermediate_detail join kinds using (cycle, name))
+select cycle, count(*) as lost, some_of(list(type order by type)) as names
+from wanted anti join aicore_intermediate_type using (cycle, type)
+where cycle in (select cycle from files where slot = 'aicore_intermediate_type' and file is not null)
+  and cycle not in (select cycle from aicore_intermediate_type where type = '')
+group by cycle
+
+-- check: aicpu_files_say_the_same
+-- code: I101
+-- needs: output_data_preprocess_aicpu, aicpu_intermediate
+-- in: output_data_preprocess_aicpu
+-- layouts: ms-1.x, ms-2.0
+-- about: Rows of one number are of one type.
+-- source: MindSpore 1.x and 2.0: aicpu_data_parser.py, integrator.py (_parse_aicpu_time); real output of 1.x
+-- message: number {number} is {type} here, {there} in aicpu_intermediate
+select here.cycle, here.row, serial_number as number, here.node_type_name as type, there.type as there
+from output_data_preprocess_aicpu as here join (
+  select cycle, serial_number, arg_min(type, row) as type from aicpu_intermediate group by all) as there using (cycle, serial_number)
+where here.node_type_name <> there.type
+
+-- check: aicpu_files_say_the_same
+-- layouts: ms-1.x, ms-2.0
+-- in: aicpu_intermediate
+-- about: Every execution of output_data_preprocess_aicpu is there.
+-- message: {lost} executions of output_data_preprocess_aicpu are not here, the first is number {first}
+select cycle, count(*) as lost, min(serial_number) as first
+from (from output_data_preprocess_aicpu where serial_number is not null) anti join aicpu_intermediate using (cycle, serial_number)
+group by cycle
+
+-- check: aicpu_files_say_the_same
+-- code: I104
+-- needs: output_data_preprocess_aicpu
+-- in: output_data_preprocess_aicpu
+-- about: The last row is the sum of the others.
+-- tolerance: 1 us for each: three decimals of a ms
+-- message: the total is {here_ns} ns, the {count} executions add up to {there_ns} ns
+select cycle, total.row, total.total_time_ns as here_ns, count, there_ns
+from (from output_data_preprocess_aicpu where serial_number is null and node_type_name like '%Total%') as total
+join (
+  select cycle, count(*) as count, sum(total_time_ns) as there_ns
+  from output_data_preprocess_aicpu where serial_number is not null group by cycle) using (cycle)
+where abs(here_ns - there_ns) > 1000 * (count + 1)
+
+-- check: flops_add_up
+-- code: I105
+-- needs: flops_summary_totals, flops
+-- in: flops_summary_totals
+-- at: $.FLOPS_Utilization
+-- about: Before 2.0 the utilization of the summary is the mean over the operators.
+-- tolerance: three decimals of both
+-- source: MindSpore 1.9: flops_parser.py
+-- message: {here:.6g} % here, the operators in flops make {there:.6g} %
+select cycle, summary.utilization_percent as here, there
+from flops_summary_totals as summary
+join (select cycle, avg(utilization_percent) as there from flops where operations_mflop is not null group by cycle) using (cycle)
+where abs(here - there) > 0.0011 + 0.000001 * there
+
+-- check: rates_follow_from_operations
+-- code: I105
+-- layouts: ms-1.x
+-- needs: flops, output_op_compute_time
+-- in: flops
+-- about: The rate of an operator = its operations / its mean time in output_op_compute_time.
+-- tolerance: three decimals of both, and a millionth
+-- source: MindSpore 1.5 to 1.9: flops_parser.py (execute)
+-- message: {name}: {rate:.6g} GFLOP/s, but {operations:.6g} MFLOP in {time_ms:.6g} ms are {there:.6g}
+select flops.cycle, flops.row, name, rate_gflop_per_s as rate, operations_mflop as operations, time_ns / 1e6 as time_ms,
+  operations_mflop / (time_ns / 1e6) as there
+from flops join (
+  select cycle, op_name, arg_min(compute_time_ns, row) as time_ns from output_op_compute_time group by all) as times
+  on times.cycle = flops.cycle and times.op_name = flops.name
+where time_ns > 0 and operations_mflop is not null
+  and abs(rate - there) > 0.00051 + 0.00051 / (time_ns / 1e6) + 0.000001 * there + 1.5 * there / time_ns
+
+-- check: rates_follow_from_operations
+-- needs: flops
+-- about: All shares of the peak are shares of the same peak.
+-- tolerance: three decimals of both
+-- message: {name}: {share:.6g} % of the peak at {rate:.6g} GFLOP/s, but all operators together make that {there:.6g} %
+select cycle, row, name, utilization_percent as share, rate_gflop_per_s as rate, rate_gflop_per_s * sums.share / sums.rate as there
+from flops join (
+  select cycle, sum(utilization_percent) as share, sum(rate_gflop_per_s) as rate, count(*) as operators
+  from flops where operations_mflop is not null group by cycle having sum(rate_gflop_per_s) > 0) as sums using (cycle)
+where operations_mflop is not null
+  and abs(utilization_percent - there) > 0.0011 + 0.001 * sums.share / sums.rate + 0.0006 * sums.operators * rate_gflop_per_s / sums.rate
+
+-- check: scopes_have_the_operations_of_their_operators
+-- code: I104
+-- layouts: ms-1.x
+-- needs: flops_scope_links, flops
+-- in: flops_scope
+-- about: A link from a scope to one inside has the operations of all operators in it.
+-- tolerance: three decimals of each, and a millionth
+-- source: MindSpore 1.5 to 1.9: flops_parser.py (_add_flops_to_each_scope, _format_scope_flops)
+-- message: {source} to {target}: {here} MFLOP here, {there} in flops
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.source, there.source) as source,
+  coalesce(here.target, there.target) as target, coalesce(here.value::varchar, 'no link') as here,
+  coalesce(round(there.value, 4)::varchar, 'no such scope') as there
+from (select cycle, source, target, value_mflop as value from flops_scope_links) as here
+full join flops_of_scopes as there on here.cycle = there.cycle and here.source = there.source and here.target = there.target
+where coalesce(here.cycle, there.cycle) in (select cycle from flops_scope_links)
+  and coalesce(here.cycle, there.cycle) in (select cycle from flops_of_scopes)
+  and coalesce(abs(here.value - there.value) > 0.0006 * (operators + 1) + 0.000001 * there.value, true)
+
+-- check: scopes_have_the_operations_of_their_operators
+-- code: I101
+-- needs: flops_scope_links, flops_scope_nodes
+-- about: The nodes are the ends of the links, each once.
+-- message: {name}: {nodes} nodes, and {words} it
+select coalesce(here.cycle, there.cycle) as cycle, coalesce(here.name, there.name) as name, coalesce(nodes, 0) as nodes,
+  if(there.name is null, 'no link has', 'a link has') as words
+from (select cycle, name, count(*) as nodes from flops_scope_nodes group by all) as here
+full join (
+  select distinct cycle, unnest([source, target]) as name from flops_scope_links) as there on here.cycle = there.cycle and here.name = there.name
+where coalesce(nodes, 0) <> 1 or there.name is null
+
+-- check: scopes_have_the_operations_of_their_operators
+-- needs: flops_scope_depth, flops
+-- about: max_scope_num is the depth of the deepest scope.
+-- message: max_scope_num is {here}, the deepest operator in flops is in {there} scopes
+select cycle, '$.max_scope_num' as path, max_scope_num as here, there
+from flops_scope_depth join (
+  select cycle, max(scope_depth(name)) as there from flops where operations_mflop is not null group by cycle) using (cycle)
+where max_scope_num <> there

@@ -372,3 +372,16 @@ select cycle, row, place_of, name, form, ns as here_ns, steps, there_ns, abs(ns 
 from columns_of join means using (cycle, name)
 where place = rows and ns is not null
   and cycle in (select cycle from step_lines where place = rows and coalesce(step_num, 0) = 0 and (start_point_ns > 0 or end_point_ns > 0));
+
+-- Operations of the scopes, link by link: below the top scope, names have that in brackets, of a gradient of what is computed again
+-- `recompute_Gradients`.
+create view flops_of_scopes as
+with named as (
+  select cycle, operations_mflop as value, string_split(name, '/')[:-2] as scopes,
+    if(starts_with(name, 'Gradients/recompute_Default'), 'recompute_Gradients', string_split(name, '/')[1]) as top
+  from flops where operations_mflop is not null and contains(name, '/')),
+chains as (
+  select cycle, value, ['Total', scopes[1]] || list_transform(scopes[2:], lambda one: one || '(' || top || ')') as chain from named)
+select cycle, source, target, sum(value) as value, count(*) as operators
+from (select cycle, value, unnest(chain[:-2]) as source, unnest(chain[2:]) as target from chains)
+group by all;

@@ -23,6 +23,7 @@ OPERATORS, TYPES, RUNS = "gpu_op_detail_info_0.csv", "gpu_op_type_info_0.csv", "
 ACTIVITIES, LAUNCHES = "gpu_activity_data_0.csv", "activity_execute_timestamp_0.txt"
 DISPLAY, FIGURES = "gpu_timeline_display_0.json", "gpu_timeline_summary_0.json"
 FRAMEWORK, POINTS = "gpu_framework_0.txt", "step_trace_profiling_0.txt"
+SCOPES = "flops_scope_0.json"
 #: The steps of step_trace_raw in the form of data parallel training, which is not generated.
 PARALLEL = "iteration_interval, fp_and_bp, tail\n0, 78780, 0\n13866, 84788, 0\n19572, 91828, 0\n"
 
@@ -67,7 +68,13 @@ DAMAGED = {
         "\n2 ",
         "I114 aicpu_files_say_the_same {}:4|I101 aicpu_files_say_the_same {}|I101 aicpu_files_say_the_same {}:4",
     ),
-    "a lost number": ("ms-1.x", SAME, r"\n3 .*", "", "I101 aicpu_files_say_the_same {}"),
+    "a lost number": (
+        "ms-1.x",
+        SAME,
+        r"\n3 .*",
+        "",
+        "I101 aicpu_files_say_the_same {}|I104 aicpu_files_say_the_same {}:4",
+    ),
     "a total of AI CPU": ("ms-1.x", SAME, r"1 GetNext 0\.888", "1 GetNext 0.889", "I101 aicpu_files_say_the_same {}:2"),
     "a dispatch": ("ms-1.x", SAME, r"0\.15 154907896000", "0.14 154907896000", "I101 aicpu_files_say_the_same {}:2"),
     "an execution": ("ms-2.0", SAME, r"0\.22 154907896000", "0.21 154907896000", "I101 aicpu_files_say_the_same {}:2"),
@@ -78,24 +85,31 @@ DAMAGED = {
         COMPUTE,
         "0.084  519",
         "0.085  519",
-        "I113 compute_times_are_the_details {}",
+        "I113 compute_times_are_the_details {}|I104 executed_operators_have_their_mean {}:8",
     ),
     "a time of computing": (
         "many",
         COMPUTE,
         "0.05529333333333333 ",
         "0.0453 ",
-        "I101 compute_times_are_the_details {}:15",
+        "I101 compute_times_are_the_details {}:15|I104 executed_operators_have_their_mean {}:16",
     ),
     "an operator twice": (
         "ms-1.x",
         COMPUTE,
         r"\n(.* 0.084  519)\n",
         "\n\\1\n\\1\n",
-        "I114 compute_times_are_the_details {}:6",
+        "I114 compute_times_are_the_details {}:6|I104 executed_operators_have_their_mean {}:9",
     ),
     "steps of another run": ("ms-1.x", STEPS, "15490789", "9549078", "I113 flat_files_share_a_clock {}"),
-    "a counter of another run": ("ms-1.x", HWTS, "15490789", "9549078", "I113 flat_files_share_a_clock {}"),
+    "a counter of another run": (
+        "ms-1.x",
+        HWTS,
+        "15490789",
+        "9549078",
+        "I113 flat_files_share_a_clock {}|"
+        + "|".join(f"I103 executions_are_of_the_hardware_log {TIMELINE}:{line}" for line in range(2, 14)),
+    ),
     "AI CPU of another run": (
         "ms-1.x",
         AICPU,
@@ -283,6 +297,104 @@ DAMAGED = {
         "MatMul-op9,Def",
         f"I101 gpu_framework_has_every_execution {FRAMEWORK}|I114 gpu_names_are_parts_of_the_full_name {{}}:2",
     ),
+    "the average is lost": ("ms-1.x", STEPS, r"\n-,.*", "", "I108 steps_have_their_average {}:4"),
+    "no step at all": ("ms-1.x", STEPS, r"\n(.|\n)*", "\n", "I108 steps_have_their_average {}"),
+    "steps of a cluster": ("ms-1.x", CLUSTER, r"\n13866.*", "", "I108 parts_of_a_step_are_those_of_the_trace {}"),
+    "a start in the log": (
+        "ms-1.x",
+        HWTS,
+        r"\nStart of task  0 .*",
+        "",
+        f"I103 executions_are_of_the_hardware_log {TIMELINE}:10|I103 executions_are_of_the_hardware_log {TIMELINE}:2",
+    ),
+    "an end in the log": (
+        "ms-1.x",
+        HWTS,
+        r"\nEnd of task    1 .*",
+        "",
+        f"I103 executions_are_of_the_hardware_log {TIMELINE}:10|I103 executions_are_of_the_hardware_log {TIMELINE}:2",
+    ),
+    "a record of the log twice": (
+        "ms-1.x",
+        HWTS,
+        r"\n(Start of task  2 .*)",
+        r"\n\1\n\1",
+        "I114 a_record_of_the_hardware_is_written_once {}:23|I114 a_record_of_the_hardware_is_written_once {}:6",
+    ),
+    "operators without a mean": ("ms-1.x", COMPUTE, r"\nDefault/.*", "", "I101 executed_operators_have_their_mean {}"),
+    "the total of the means": (
+        "ms-1.x",
+        COMPUTE,
+        r"\ntotal op  (\d)",
+        r"\ntotal op  1\1",
+        "I104 executed_operators_have_their_mean {}:8",
+    ),
+    "a type of the details": (
+        "ms-1.x",
+        "aicore_intermediate_0_type.csv",
+        r"\nReLU,.*",
+        "",
+        "I101 types_have_all_details {}|I105 device_shares_follow {}|I105 device_shares_follow {}:2"
+        "|I105 device_shares_follow {}:3|I105 device_shares_follow {}:4",
+    ),
+    "a type of AI CPU": (
+        "ms-1.x",
+        AICPU,
+        r"\n2,GetNext",
+        "\n2,InitData",
+        f"I101 aicpu_files_say_the_same {SAME}:3",
+    ),
+    "an execution of AI CPU": ("ms-1.x", AICPU, r"\n3,.*", "", "I101 aicpu_files_say_the_same {}"),
+    "all of AI CPU": (
+        "ms-1.x",
+        SAME,
+        r"(Total Time\(ms\):) ",
+        r"\1 9",
+        "I104 aicpu_files_say_the_same {}:5",
+    ),
+    "the mean share of the peak": (
+        "ms-1.x",
+        "flops_summary_0.json",
+        '"FLOPS_Utilization": ',
+        '"FLOPS_Utilization": 1',
+        "I105 flops_add_up {} $.FLOPS_Utilization",
+    ),
+    "a rate": (
+        "ms-1.x",
+        "flops_0.txt",
+        r"(MatMul-op0, \S+) \d",
+        r"\1 9",
+        "I104 flops_add_up flops_summary_0.json $.FLOPS|I105 rates_follow_from_operations {}:2",
+    ),
+    "a share of the peak": (
+        "ms-1.x",
+        "flops_0.txt",
+        r"(MatMul-op0, \S+ \S+) 0.",
+        r"\1 7.",
+        "I105 flops_add_up flops_summary_0.json $.FLOPS_Utilization|I105 rates_follow_from_operations {}:2"
+        "|I105 rates_follow_from_operations {}:3|I105 rates_follow_from_operations {}:5",
+    ),
+    "operations of a scope": (
+        "ms-1.x",
+        SCOPES,
+        r'\A(.*?)"value": 0',
+        r'\1"value": 1',
+        "I104 scopes_have_the_operations_of_their_operators {}",
+    ),
+    "a node of the scopes": (
+        "ms-1.x",
+        SCOPES,
+        r'\A(.*?)\{"name": "Default"\}, ',
+        r"\1",
+        "I101 scopes_have_the_operations_of_their_operators {}",
+    ),
+    "the deepest scope": (
+        "ms-1.x",
+        SCOPES,
+        '"max_scope_num": ',
+        '"max_scope_num": 1',
+        "I101 scopes_have_the_operations_of_their_operators {} $.max_scope_num",
+    ),
     "the average of the steps": (
         "ms-1.x",
         STEPS,
@@ -376,3 +488,15 @@ def test_a_point_without_asynchronous_launch_has_counts_of_ten_ns(tmp_path):
     (contract,) = inspect_together([read_recording(tmp_path)])
     # The steps of the timeline and of step_trace_raw are not compared with such points.
     assert found(contract) == set()
+
+
+def test_the_average_of_a_cluster_follows(tmp_path):
+    generate("ms-2.0", seed=3, ranks=2, operators=4).write(tmp_path)
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    assert found(contract) == set()
+    table = next(tmp_path.rglob("ascend_cluster_analyse_*_0.csv"))
+    lines = table.read_text().splitlines()
+    assert len(lines) == 5
+    table.write_text("\n".join([*lines[:2], *lines[3:]]) + "\n")
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    assert {one.split(" ")[1] for one in found(contract)} == {"averages_of_a_cluster_follow"}
