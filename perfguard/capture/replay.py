@@ -34,7 +34,11 @@ def recordings_in(directory: Path) -> list[Path]:
     `UsageError` if it is not a directory.
     """
     if not os.path.isdir(directory):  # unlike Path.is_dir, False for a name no file system takes
-        raise UsageError(f"{directory} is not a directory; name one that a profiler wrote, or a perfguard recording.")
+        what = "is not a directory" if os.path.lexists(directory) else "does not exist"
+        raise UsageError(
+            f"{directory} {what}; name a directory that a profiler wrote, or a perfguard recording (perfguard check takes a "
+            "trace file, too)."
+        )
     if os.path.lexists(directory / RECORDING_FILE):
         return [directory]
     try:

@@ -185,6 +185,8 @@ def _summary(project: Project) -> str:
     unread = f"; not parsed: {listed([project.shown(path) for path in sources.unread], 3)}" if sources.unread else ""
     models = [f"{project.shown(one.file)}:{one.line} {one.name}" for one in sources.models]
     found = f"models: {listed(models, 4)}" if models else "no model that is made without arguments"
+    if unmade := [f"{project.shown(one.file)}:{one.line} {one.name}" for one in sources.unmade]:
+        found += f"; made with arguments, so without a test: {listed(unmade, 4)}"
     cut = f"; only the first {MOST_FILES} files were read" if sources.is_cut else ""
     git = "" if project.top else "; no git repository, so no CI job is written and a slower step is not measured again"
     return f"{project.root}: {project.framework or 'no framework'}; {found}{unread}{cut}{git}"
@@ -264,6 +266,8 @@ def _plan_test(project: Project, additions: list[Addition], left: list[str], tod
     todo += dict.fromkeys(hints)
     if found:
         todo.append(f"put a batch of your own data into {project.shown(path)}: each test has one of shape (32, 64)")
+    else:
+        todo.append(f"put your model and a batch of your own data into {project.shown(path)}: it measures an example")
     text = first_tests(project.framework, models=found, names_backend=project.names_backend)
     additions.append(Addition(path=path, text=text))
     return path

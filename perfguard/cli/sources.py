@@ -51,6 +51,8 @@ class Sources:
     test_files: tuple[Path, ...]
     #: Tests with the fixture `perfguard`, as `file::name`.
     gate_tests: tuple[str, ...]
+    #: Models that are made with arguments, and are no part of another.
+    unmade: tuple[Model, ...]
     #: Files that could not be parsed.
     unread: tuple[Path, ...]
     #: Whether there are more files than are read.
@@ -98,6 +100,7 @@ def read_sources(root: Path) -> Sources:
     return Sources(
         frameworks=tuple(name for name, _ in used.most_common()),
         models=tuple(_ranked(code, root)),
+        unmade=tuple(_unmade(code)),
         test_files=tuple(module.file for module in tests),
         gate_tests=tuple(
             f"{module.file.relative_to(root)}::{name}" for module in tests for name in _gate_tests(module)
@@ -172,12 +175,7 @@ def _ranked(modules: list[_Module], root: Path) -> list[Model]:
     for module in modules:
         for name, node in module.classes.items():
             by_class.setdefault(name, []).append((module, node))
-    parts = Counter(
-        module.dotted(call.func).rpartition(".")[2]
-        for module in modules
-        for node in module.classes.values()
-        for call in module.calls(node)
-    )
+    parts = _parts(modules)
     found = []
     for module in modules:
         for statement in module.tree.body:
@@ -192,6 +190,27 @@ def _ranked(modules: list[_Module], root: Path) -> list[Model]:
         return *kind, -model.layers, str(model.file), model.line
 
     return sorted(found, key=key)
+
+
+def _parts(modules: list[_Module]) -> Counter[str]:
+    """Return how often the classes of a project call each name."""
+    return Counter(
+        module.dotted(call.func).rpartition(".")[2]
+        for module in modules
+        for node in module.classes.values()
+        for call in module.calls(node)
+    )
+
+
+def _unmade(modules: list[_Module]) -> Iterator[Model]:
+    """Yield models that are made with arguments, which no template knows, unless they are parts of others."""
+    parts = _parts(modules)
+    for module in modules:
+        for node in module.classes.values():
+            base, made = _base(module, node), _method(module, node, "__init__")
+            is_whole = not node.name.startswith("_") and not parts[node.name]
+            if base is not None and is_whole and made is not None and _required(made) != 1:
+                yield Model(framework=base[0], file=module.file, line=node.lineno, name=node.name)
 
 
 def _of_class(module: _Module, node: ast.ClassDef) -> Model | None:

@@ -67,7 +67,7 @@ def test_a_refused_one_beside_an_analysed_one_is_two(collected, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["nowhere"], "nowhere is not a directory; name one that a profiler wrote, or a perfguard recording."),
+        (["nowhere"], "nowhere does not exist; name a directory that a profiler wrote, or a perfguard recording"),
         (["--steps", "5,7", RECORDED], "--steps 5,7 is not a range; write START:STOP, such as --steps 5:8"),
         (["--steps", "5:", RECORDED], "--steps 5: is not a range"),
         (["--steps", "٣:٤", RECORDED], "is not a range"),

@@ -124,12 +124,21 @@ def test_the_numbers_of_a_trace_are_those_of_its_directory():
     assert (alone["workload"], alone.get("recording")) == (str(trace), None)
 
 
-@pytest.mark.parametrize("name", ["missing"])
-def test_what_is_no_directory_is_a_usage_error(tmp_path, name):
-    found = run("check", tmp_path / name)
+def test_what_is_not_there_is_a_usage_error(tmp_path):
+    found = run("check", tmp_path / "missing")
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr == (
-        f"perfguard: {tmp_path / name} is not a directory; name one that a profiler wrote, or a perfguard recording.\n"
+        f"perfguard: {tmp_path / 'missing'} does not exist; name a directory that a profiler wrote, or a perfguard "
+        "recording (perfguard check takes a trace file, too).\n"
+    )
+
+
+def test_a_command_for_directories_says_so_of_a_file(tmp_path):
+    (tmp_path / "t.json").write_text("{}")
+    found = run("view", tmp_path / "t.json", "--no-open")
+    assert found.exit_code == 2
+    assert found.stderr.startswith(
+        f"perfguard: {tmp_path / 't.json'} is not a directory; name a directory that a profiler"
     )
 
 

@@ -214,6 +214,8 @@ def test_each_model_gets_a_test(tmp_path):
         asked = "put a batch of your own data into tests/test_perfguard.py" in found.output
         if found.exit_code or imported != models or len(functions) != max(1, len(models)) or asked != bool(models):
             problems.append(f"{name}: {found.output}")
+        if ("put your model and a batch of your own data into" in found.output) is bool(models):
+            problems.append(f"{name}: {found.output}")
         if not models and functions != {"test_example_train"}:
             problems.append(f"{name}: {test}")
     assert problems == []
@@ -224,6 +226,21 @@ def test_the_code_comes_before_helpers_of_tests(tmp_path):
     write(tmp_path, {"tests/__init__.py": "", "tests/nets.py": helper, "z.py": HEAD + cell("A", "nn.Conv2d(3, 4, 3)")})
     found = run("init", tmp_path, "--yes")
     assert "models: z.py:2 A, tests/nets.py:2 build_model" in found.output
+
+
+def test_a_model_that_is_made_with_arguments_is_named_as_left_out(tmp_path):
+    init = "    def __init__(self, {arguments}): self.a = {made}\n"
+    needs = "class {name}(nn.Module):\n" + init + "    def forward(self, x): return x\n"
+    parts = {
+        "whole.py": HEAD + needs.format(name="Whole", arguments="config", made="Part(3)"),
+        "part.py": HEAD + needs.format(name="Part", arguments="width", made="width"),
+        "free.py": HEAD + needs.format(name="Free", arguments="width=4", made="width"),
+    }
+    write(tmp_path, parts)
+    found = run("init", tmp_path, "--yes", "--backend", "torch")
+    line = next(line for line in found.output.splitlines() if line.startswith("perfguard: "))
+    assert ("Free" in line, "Part" in line) == (True, False)
+    assert "; made with arguments, so without a test: whole.py:" in line
 
 
 def test_models_of_one_name_are_told_apart_by_their_module(tmp_path):

@@ -235,7 +235,7 @@ def wrong(module_project):
         ("test_no_window", "@pytest.mark.perfguard(...): window must be a perfguard.StepWindow(...), got 5."),
         ("test_tolerance", "@pytest.mark.perfguard(tolerance=...) step_time must be a fraction (0.25 is 25 %), "),
         ("test_ignore_is_no_list", "@pytest.mark.perfguard(...): ignore must be a list of finding codes, such as"),
-        ("test_missing_directory", "no/such/directory is not a directory; name one that a profiler wrote"),
+        ("test_missing_directory", "no/such/directory does not exist; name a directory that a profiler wrote"),
         ("test_same_name_twice", "perfguard was called twice with name='one' in test_w.py::test_same_name_twice;"),
     ],
 )

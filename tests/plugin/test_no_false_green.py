@@ -110,7 +110,7 @@ SWALLOWED = {
     ),
     "an_error": (
         "try: perfguard.replay('no/such/place')\nexcept BaseException: pytest.skip('x')",
-        "skipped after an error of perfguard: no/such/place is not a directory; name one that a profiler wrote",
+        "skipped after an error of perfguard: no/such/place does not exist; name a directory that a profiler wrote",
     ),
     "forks": (
         "with pytest.raises(BaseException): replay()\nif not os.fork(): os._exit(0)\npytest.skip('x')",
