@@ -438,3 +438,103 @@ select cycle, arg_max(row, greatest(abs(start_ns - middle_ns), abs(end_ns - midd
   any_value(last_ns - first_ns) / 1e9 as span_s, any_value(window_ns) / 1e9 as window_s
 from traced_operators join beyond using (cycle)
 group by cycle
+
+-- check: kernels_are_cached_tasks
+-- code: I101
+-- headline: l2_cache lacks kernels
+-- layouts: pt-npu
+-- needs: cached_kernels
+-- in: l2_cache
+-- about: A kernel on AI Core or a vector core has its row in l2_cache, which has one a task; not tasks that use both kinds of core. The first task may lack
+--   one. Checked in what is in the file by its share: a row of its own may be lost.
+-- tolerance: one in ten
+-- source: msprof: a task's counters of the cache are read when it ends; 171 of 172 kernels of both real ranks of torch_npu level 1
+-- message: {lost} of {kernels} kernels of kernel_details.csv have no row here, the first is task {task} of stream {stream}
+select cycle, count(*) as kernels, count(*) filter (not is_met) as lost, arg_min(task, row) filter (not is_met) as task,
+  arg_min(stream, row) filter (not is_met) as stream
+from cached_kernels group by cycle having lost > 1 and lost > 0.1 * count(*)
+
+-- check: a_lane_shows_its_stream
+-- code: I103
+-- headline: kernel_details and the trace differ
+-- layouts: pt-npu
+-- needs: kernels, view_spans
+-- in: kernel_details
+-- files: trace_view
+-- about: A kernel is drawn in the lane of its stream. Not checked where one in ten is not.
+-- source: msprof: the thread of a task in the timeline is its physical stream; all 374 kernels of both real ranks of torch_npu level 1
+-- message: {name} at {start_us:.3f} us is of stream {stream} here, and drawn in lane {lane}
+with hardware as (
+  select view_spans.cycle, view_spans.name, start_ns, try_cast(depth as bigint) as lane
+  from view_spans join lanes using (cycle, thread) where lanes.name = number_of('Ascend Hardware')),
+placed as (
+  select kernels.cycle, row, kernels.name, kernels.start_ns, stream, any_value(lane) as lane, bool_or(stream = lane) as is_met
+  from kernels join hardware on hardware.cycle = kernels.cycle and hardware.name = kernels.name and hardware.start_ns = kernels.start_ns
+  where stream >= 0 and lane is not null
+  group by all)
+select cycle, row, word(name) as name, start_ns / 1000 as start_us, stream, lane
+from (select *, count(*) over (partition by cycle) as rows from placed)
+where not is_met
+qualify count(*) over (partition by cycle) <= 0.1 * rows
+
+-- check: kernels_of_a_lane_follow_each_other
+-- code: I106
+-- invariant: nothing_overlaps_on_a_stream
+-- layouts: pt-npu, ms-2.5+
+-- needs: kernels
+-- in: kernel_details
+-- about: A stream runs one kernel at a time: none begins before the one above on its stream ended. Not checked where more than one in ten does: some
+--   versions list parts of one task.
+-- tolerance: 0.1 us: two reads of the device's clock
+-- source: CANN: tasks of a stream are executed in order; 187, 187 and 21 kernels of three real directories
+-- message: {name} begins {early_us:.6g} us before the kernel above on stream {stream} has ended
+with ordered as (
+  select cycle, row, name, stream, start_ns, max(start_ns + duration_ns) over (
+      partition by cycle, device, stream order by start_ns, row rows between unbounded preceding and 1 preceding) as before_ns
+  from kernels where stream >= 0 and duration_ns is not null
+    and core in (number_of('AI_CORE'), number_of('AI_VECTOR_CORE'), number_of('MIX_AIC'), number_of('MIX_AIV')))
+select cycle, row, word(name) as name, stream, (before_ns - start_ns) / 1000 as early_us
+from (select *, count(*) over (partition by cycle) as rows from ordered)
+where before_ns - start_ns > 100
+qualify count(*) over (partition by cycle) <= 0.1 * rows
+
+-- check: counters_of_a_reading_come_together
+-- code: I103
+-- headline: a sample is lost
+-- layouts: pt-npu
+-- needs: others, processes
+-- about: A reading of HBM, LLC, NPU MEM and Acc PMU draws all of its counters: reads and writes, or all of a component, as often as each other.
+-- source: msprof: the timeline of each is made row by row; 20 counters of both real ranks of torch_npu level 1
+-- message: {name} has {count} samples, and {other} has {most}
+with counted as (
+  select others.cycle, threads.process, word(others.name) as name, word(labels.text) as label, count(*) as count, min(others.row) as row
+  from others
+  join threads on threads.number = others.thread
+  join (select cycle, process, text from processes where is_name) as labels on labels.cycle = others.cycle and labels.process = threads.process
+  where phase = number_of('C') and labels.text in (number_of('HBM'), number_of('LLC'), number_of('NPU MEM'), number_of('Acc PMU'))
+  group by all),
+parts as (
+  select *, regexp_replace(name, '/[^/]*$', '') as part from counted where label <> 'Acc PMU' and contains(name, '/')
+  union all
+  select *, 'all' from counted where label = 'Acc PMU')
+select cycle, row, to_json(name)::text as name, count, to_json(other)::text as other, most
+from (
+  select *, max(count) over component as most, first_value(name) over (partition by cycle, process, part order by count desc, name) as other
+  from parts window component as (partition by cycle, process, part))
+where count < most
+
+-- check: overlap_is_drawn
+-- code: C112
+-- headline: a lane without an event
+-- layouts: pt-npu
+-- where: level1
+-- needs: kernels, processes, view_spans
+-- files: kernel_details
+-- about: Where kernels ran, Overlap Analysis has events: msprof makes them of the kernels.
+-- source: msprof: overlap analysis of the timeline; both real ranks of torch_npu level 1
+-- message: Overlap Analysis is named, and has no event, though {kernels} kernels ran
+select cycle, count(*) as kernels
+from kernels
+where cycle in (select cycle from processes where is_name and text = number_of('Overlap Analysis'))
+  and cycle not in (select cycle from view_spans semi join (from lanes where name = number_of('Overlap Analysis')) as overlap using (cycle, thread))
+group by cycle

@@ -46,6 +46,8 @@ where category = number_of('cpu_op')
   and name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'))
 group by cycle, view_spans.name;
 
+create view fill_traced_names as select distinct cycle, word(name) as name from view_spans where category = number_of('cpu_op');
+
 -- Calls of CANN by name, without the part before @: durations in ns, extremes in us, variance in us^2.
 create view fill_cann_sums as
 select cycle, regexp_extract(word(view_spans.name), '[^@]*$') as name, count(*) as count, coalesce(within(sum(duration_ns)), 0) as lasts,
@@ -274,6 +276,15 @@ select cycle, count(*) as rows, count(*) filter (is_known) as known, count(*) fi
   count(*) filter (not is_met) as lost
 from task_tracks
 group by cycle;
+
+-- Kernels on one core of AI Core in the streams that l2_cache has, whether it has them.
+create view fill_cached_kernels as
+select kernels.cycle, row, kernels.name, kernels.stream, kernels.task, cached.task is not null as is_met
+from kernels
+left join (select distinct cycle, stream_id as stream, task_id as task from l2_cache) as cached
+  on cached.cycle = kernels.cycle and cached.stream = kernels.stream and cached.task = kernels.task
+where kernels.core in (number_of('AI_CORE'), number_of('AI_VECTOR_CORE')) and kernels.task >= 0
+  and kernels.cycle in (select cycle from task_counts where 2 * wrong <= known and known > 0);
 
 -- Operators of the host in the trace, steps excepted.
 create view traced_operators as

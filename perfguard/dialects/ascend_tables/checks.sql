@@ -151,7 +151,7 @@ select cycle, row, component, timestamp_ns / 1000 as at_us, coalesce(above, 'not
 from (
   select *, lag(component) over (partition by cycle order by row) as above, lag(timestamp_ns) over (partition by cycle order by row) as above_ns
   from memory_record)
-where component in ('PTA+GE', 'MindSpore+GE') and above_ns is distinct from timestamp_ns
+where component in ('PTA+GE', 'MindSpore+GE') and (above_ns is distinct from timestamp_ns or above in ('PTA+GE', 'MindSpore+GE'))
 
 -- check: combined_memory_is_the_sum
 -- each: kind = allocated; reserved
@@ -755,3 +755,214 @@ select cycle from profiler_info_run where {column} is null
 select cycle from profiler_info_run
 join (from files where slot = 'profiler_info' and rank is not null) as files using (cycle)
 where rank_id is null
+
+-- check: allocators_are_summed_up
+-- code: I107
+-- layouts: pt-npu
+-- needs: memory_record
+-- in: memory_record
+-- about: A record of PTA or GE is followed by the sum of both (PTA+GE) at the same time. Of single rows where nine in ten are.
+-- source: torch_npu 2.14: _memory_view_parser.py (_add_pta_ge_record_data); all 990 records of two real ranks; not run on a device
+-- message: {component} at {at_us:.3f} us is not followed by PTA+GE at that time
+with followed as (
+  select *, timestamp_ns is not distinct from below_ns and below = 'PTA+GE' as is_met
+  from (
+    select *, lead(component) over (partition by cycle, file order by row) as below, lead(timestamp_ns) over (partition by cycle, file order by row) as below_ns
+    from memory_record)
+  where component in ('PTA', 'GE'))
+select cycle, row, component, timestamp_ns / 1000 as at_us
+from (select *, count(*) over (partition by cycle) as records from followed)
+where not coalesce(is_met, false)
+qualify count(*) over (partition by cycle) <= 0.1 * records
+
+-- check: allocators_are_summed_up
+-- about: There are sums where there are records.
+-- message: {records} records of PTA and GE have no sum: no row is of PTA+GE
+select cycle, count(*) as records from memory_record where component in ('PTA', 'GE')
+group by cycle having count(*) >= 10 and cycle not in (select cycle from memory_record where component = 'PTA+GE')
+
+-- check: allocators_are_summed_up
+-- about: Total Active of a sum is that of the last record of PTA: GE has none.
+-- tolerance: 0.002 MB
+-- message: PTA+GE has {here} bytes active, the record of PTA above has {there}
+select cycle, row, total_active_bytes as here, there
+from (
+  select *, last_value(if(component <> 'GE' and component <> 'PTA+GE' and is_summed, total_active_bytes, null) ignore nulls) over (
+      partition by cycle, file order by row rows between unbounded preceding and current row) as there
+  from (
+    select *, coalesce(lead(component) over (partition by cycle, file order by row) = 'PTA+GE', false) as is_summed from memory_record))
+where component = 'PTA+GE' and is_other_size(total_active_bytes, there)
+
+-- check: allocators_are_summed_up
+-- about: A record of PTA has what is reserved, what is active and its stream, where versions have columns of them.
+-- message: {component} at {at_us:.3f} us has no {what}
+with filled as (
+  select cycle, count(allocation_total_active_bytes) > 0 as has_active, count(nullif(stream_ptr, '')) > 0 as has_stream
+  from operator_memory group by cycle)
+select cycle, row, component, timestamp_ns / 1000 as at_us,
+  case when total_reserved_bytes is null then 'reserved bytes' when total_active_bytes is null then 'active bytes' else 'stream' end as what
+from memory_record left join filled using (cycle)
+where component = 'PTA' and (total_reserved_bytes is null or total_active_bytes is null and has_active or nullif(stream_ptr, '') is null and has_stream)
+
+-- check: times_of_records_differ
+-- code: I106
+-- needs: {table}
+-- in: {table}
+-- each: table, time = memory_record, timestamp_ns; npu_module_mem, timestamp_ns; operator_memory, allocation_time_ns
+-- about: Rows of a time series have more than one time.
+-- message: all {rows} rows have one time
+select cycle, count(*) as rows from {table} where {time} is not null
+group by cycle, file having count(*) >= 200 and min({time}) = max({time})
+
+-- check: the_process_is_sampled_at_the_times_of_the_trace
+-- code: I103
+-- headline: memory_record and the trace differ
+-- layouts: pt-npu
+-- needs: memory_record, others
+-- in: memory_record
+-- files: trace_view
+-- about: Rows of APP are the samples that the trace draws as APP/Memory, or APP/HBM: both come from the same readings of CANN. Not checked where they
+--   have no time in common.
+-- tolerance: 1 us
+-- source: msprof: npu_mem of the summary and the timeline; torch_npu 2.14: _memory_view_parser.py; both real ranks of torch_npu level 1
+-- message: {lost} of {samples} samples are in one of the two files only, the first at {at_us:.3f} us
+with drawn as (
+  select distinct cycle, time_ns as at_ns from others
+  where name in (number_of('APP/Memory'), number_of('APP/HBM')) and phase = number_of('C')),
+listed as (select distinct cycle, timestamp_ns as at_ns from memory_record where component = 'APP'),
+judged as (
+  select coalesce(drawn.cycle, listed.cycle) as cycle, coalesce(drawn.at_ns, listed.at_ns) as at_ns, drawn.at_ns is not null and listed.at_ns is not null as is_met
+  from drawn full join listed on listed.cycle = drawn.cycle and listed.at_ns = drawn.at_ns)
+select cycle, count(*) as samples, count(*) filter (not is_met) as lost, min(at_ns) filter (not is_met) / 1000 as at_us
+from judged where cycle in (select cycle from drawn) and cycle in (select cycle from listed)
+group by cycle having lost > 0 and lost < samples
+
+-- check: modules_are_sampled_together
+-- code: I107
+-- headline: a sample is lost
+-- invariant: counted_twice_agrees
+-- layouts: pt-npu, ms-2.5+
+-- needs: npu_module_mem
+-- in: npu_module_mem
+-- about: The driver reads all modules at a time: each time has a row for each of them. Not checked where more than one in four is absent: a published
+--   sample was cut by hand.
+-- source: three real ranks, 77 modules at 14 times
+-- message: {lost} of {cells} rows are missing: {parts} modules at {times} times have one each
+with cells as (
+  select cycle, file, coalesce(device, device_id::varchar, '') as device, component, timestamp_ns as at_ns from npu_module_mem),
+counts as (
+  select cycle, count(distinct component) as parts, count(distinct at_ns) as times, count(distinct (component, at_ns)) as filled
+  from cells group by cycle, file, device)
+select cycle, sum(parts * times - filled) as lost, sum(parts * times) as cells, max(parts) as parts, max(times) as times
+from counts where parts >= 5 and times >= 2
+group by cycle having sum(filled) < sum(parts * times) and sum(filled) >= 0.75 * sum(parts * times)
+
+-- check: blocks_are_of_operators_of_the_trace
+-- code: I103
+-- headline: operator_memory and the trace differ
+-- layouts: pt-npu
+-- needs: operator_memory, traced_names
+-- in: operator_memory
+-- files: trace_view
+-- about: A block of torch_npu (not `cann::`) has the name of an operator of the host, which is an event of the trace, where nine in ten have.
+-- source: torch_npu 2.14: _memory_prepare_parser.py; all 254 blocks of both real ranks of torch_npu level 1
+-- message: {name} allocated memory, and no event of the trace has that name
+select cycle, row, name
+from (
+  select *, count(*) over (partition by cycle) as blocks from operator_memory
+  where name <> '' and not starts_with(name, 'cann::') and cycle in (select cycle from traced_names))
+anti join traced_names using (cycle, name)
+qualify count(*) over (partition by cycle) <= 0.1 * blocks
+
+-- check: blocks_are_of_operators_of_the_trace
+-- headline: operator_memory and memory_record differ
+-- code: I107
+-- needs: operator_memory, memory_record
+-- files:
+-- about: The stream of a block is one of memory_record. Exact: both are of the same events.
+-- source: torch_npu 2.14: _memory_prepare_parser.py, _memory_view_parser.py; both real ranks of torch_npu level 1
+-- message: {name} is of stream {stream_ptr}, which no row of memory_record.csv has
+select blocks.cycle, row, name, blocks.stream_ptr
+from operator_memory as blocks
+anti join (select distinct cycle, stream_ptr from memory_record) as records
+  on records.cycle = blocks.cycle and records.stream_ptr = blocks.stream_ptr
+where blocks.stream_ptr <> '' and blocks.cycle in (select cycle from memory_record where stream_ptr <> '')
+
+-- check: records_of_the_engine_have_their_block
+-- code: I107
+-- invariant: counted_twice_agrees
+-- layouts: pt-npu
+-- needs: operator_memory, memory_record
+-- in: operator_memory
+-- about: A record of GE is an allocation or a release of an operator of CANN (`cann::`). Not checked where nine in ten are none: versions of 2023 print
+--   other moments.
+-- tolerance: 1 ns
+-- source: msprof: npu_op_mem; torch_npu 2.14: _memory_view_parser.py; 114 records of each real rank of torch_npu level 1
+-- message: {lost} of the {records} records of GE in memory_record.csv are no allocation and no release here, first {at_us:.3f} us
+with ends as (select distinct cycle, at_ns from block_ends where starts_with(name, 'cann::') and at_ns is not null),
+records as (
+  select distinct cycle, timestamp_ns as at_ns from memory_record
+  where component = 'GE' and cycle in (select cycle from operator_memory where not starts_with(name, 'cann::'))),
+judged as (
+  select records.cycle, records.at_ns, ends.at_ns is null as is_lost
+  from records left join ends on ends.cycle = records.cycle and ends.at_ns = records.at_ns)
+select cycle, count(*) filter (is_lost) as lost, count(*) as records, min(at_ns) filter (is_lost) / 1000 as at_us
+from judged group by cycle having lost > 0 and lost <= 0.9 * records
+
+-- check: calls_of_the_trace_are_in_api_statistic
+-- code: I103
+-- headline: api_statistic and the trace differ
+-- layouts: pt-npu, ms-2.5+
+-- needs: api_statistic, named_calls
+-- in: api_statistic
+-- files: trace_view
+-- about: A function of CANN that the trace draws has its row, where another one of its level has one. Not checked where counts of those that have one differ.
+-- source: msprof: api_statistic and the timeline of CANN are made of the same events; both real ranks of torch_npu level 1
+-- message: {names} functions that the trace draws as {level} have no row, the first is {name}
+select cycle, level, count(*) filter (not is_listed) as names, min(name) filter (not is_listed) as name
+from named_calls
+group by cycle, level having bool_or(is_listed) and names > 0
+
+-- check: profiler_info_says_what_was_recorded
+-- code: S102
+-- headline: profiler_info is not whole
+-- layouts: pt-npu
+-- needs: profiler_info_run
+-- in: profiler_info
+-- each: at, column = common_config.record_shapes, record_shapes; common_config.profile_memory, profile_memory; common_config.with_stack, with_stack;
+--   common_config.with_flops, with_flops; common_config.with_modules, with_modules; common_config.activities, activities;
+--   experimental_config._profiler_level, profiler_level; experimental_config._aic_metrics, aic_metrics; experimental_config._l2_cache, l2_cache
+-- at: $.config.{at}
+-- about: The writer puts every option into profiler_info, since 2023.
+-- source: torch_npu 2.14: profiler.py, experimental_config.py; real output of 2023 and 2025
+-- message: it is missing, and torch_npu always writes it
+select cycle from profiler_info_run where {column} is null
+
+-- check: profiler_info_says_what_was_recorded
+-- code: I113
+-- headline: profiler_info contradicts itself
+-- at: $.start_info.start_monotonic
+-- about: The recording starts before it ends, and lasts less than a month.
+-- message: the recording lasts {days:.6g} days
+select cycle, (monotonic_time_end_ns::hugeint - start_monotonic_ns) / 86400e9 as days
+from profiler_info_run where start_monotonic_ns > 0 and monotonic_time_end_ns is not null and days not between 0 and 31
+
+-- check: profiler_info_says_what_was_recorded
+-- code: I114
+-- headline: an activity is there twice
+-- at: $.config.common_config.activities
+-- about: Activities are a set.
+-- message: {activities} has one of them twice
+select cycle, activities from profiler_info_run
+where len(json_extract_string(activities, '$[*]')) > len(list_distinct(json_extract_string(activities, '$[*]')))
+
+-- check: profiler_info_says_what_was_recorded
+-- code: I113
+-- headline: profiler_info contradicts the trace
+-- needs: profiler_info_run, {table}
+-- each: table, activity = traced_names, CPU; kernels, NPU
+-- at: $.config.common_config.activities
+-- about: What is there was recorded: operators of the host with the activity CPU, kernels with NPU.
+-- message: {activities} are the activities, without {activity}, and the directory has what only {activity} records
+select cycle, activities from profiler_info_run
+where not contains(activities, '{activity}') and cycle in (select cycle from {table})

@@ -238,3 +238,22 @@ select cycle, row, component as device, timestamp_ns as time_ns, total_allocated
 where (cycle, file) in (select (cycle, max(file)) from memory_record group by cycle);
 
 create view memory_levels as from levels_of('memory_components');
+
+-- Functions of CANN that the trace draws, with their level (`level@name`), and whether api_statistic lists them; of cycles in which it counts
+-- nine in ten of those it lists as often as the trace does.
+create view fill_named_calls as
+with drawn as (
+  select distinct view_spans.cycle, split_part(word(view_spans.name), '@', 1) as level, regexp_extract(word(view_spans.name), '[^@]*$') as name
+  from view_spans
+  join threads on threads.number = view_spans.thread
+  semi join (select cycle, process from processes where is_name and text = number_of('CANN')) as cann
+    on cann.cycle = view_spans.cycle and cann.process = threads.process
+  where contains(word(view_spans.name), '@')),
+listed as (select cycle, api_name as name, within(sum(count)) as calls from api_statistic group by cycle, api_name),
+alike as (
+  select listed.cycle
+  from listed join cann_sums as sums on sums.cycle = listed.cycle and sums.name = listed.name
+  group by listed.cycle having count(*) >= 5 and count(*) filter (calls = count) >= 0.9 * count(*))
+select drawn.cycle, level, drawn.name, listed.name is not null as is_listed
+from drawn left join listed on listed.cycle = drawn.cycle and listed.name = drawn.name
+where drawn.cycle in (select cycle from alike);

@@ -1,0 +1,188 @@
+"""Tables of an Ascend device against each other and the trace: silent on a whole directory, and each damage is found."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.contract import inspect
+from perfguard.findings import Severity
+from perfguard.recording import read_recording
+from perfguard.testing import generate
+
+Rows = list[dict[str, str]]
+Damage = Callable[[Path], None]
+COUNTERS = {"APP/DDR": 0, "APP/HBM": 1, "APP/Memory": 1}
+
+
+def written(directory: Path) -> Path:
+    """Write a whole directory with l2_cache and the samples of the process in the trace; return where its tables are."""
+    generate("pt-npu", seed=1, conditions={"l2_cache": True}).write(directory)
+    [trace] = directory.rglob("trace_view.json")
+    table("memory_record.csv", sampled)(trace.parent)
+    record = [row for row in read(trace.parent / "memory_record.csv") if row["Component"] == "APP"]
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 77, "tid": 0, "args": {"name": "NPU MEM"}}
+    ]
+    events += [
+        {"ph": "C", "name": name, "pid": 77, "tid": 0, "ts": row["Timestamp(us)"].strip(), "args": {"KB": size}}
+        for row in record
+        for name, size in COUNTERS.items()
+    ]
+    trace.write_text(json.dumps([*json.loads(trace.read_text()), *events]))
+    return trace.parent
+
+
+def read(path: Path) -> Rows:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def sampled(rows: Rows) -> Rows:
+    """Return the rows with ten samples of the process."""
+    first = Decimal(rows[0]["Timestamp(us)"].strip())
+    return [*({**rows[0], "Timestamp(us)": f"{first + 100 * number}\t"} for number in range(10)), *rows[1:]]
+
+
+def table(name: str, change: Callable[[Rows], Rows]) -> Damage:
+    def damage(output: Path) -> None:
+        rows = read(output / name)
+        with (output / name).open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(change(rows))
+
+    return damage
+
+
+def cell(name: str, column: str, value: str, **where: str) -> Damage:
+    """Give the last row that has some values another value in one column."""
+
+    def change(rows: Rows) -> Rows:
+        row = [row for row in rows if all(row[key] == wanted for key, wanted in where.items())][-1]
+        assert row[column] != value
+        row[column] = value
+        return rows
+
+    return table(name, change)
+
+
+def column(name: str, column: str, value: str) -> Damage:
+    return table(name, lambda rows: [{**row, column: value} for row in rows])
+
+
+def events(keep: Callable[[dict[str, Any]], bool]) -> Damage:
+    def damage(output: Path) -> None:
+        trace = output / "trace_view.json"
+        before = json.loads(trace.read_text())
+        after = [event for event in before if keep(event)]
+        assert after != before
+        trace.write_text(json.dumps(after))
+
+    return damage
+
+
+def info(change: Callable[[Any], object]) -> Damage:
+    def damage(output: Path) -> None:
+        [path] = output.parent.glob("profiler_info*.json")
+        document = json.loads(path.read_text())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return damage
+
+
+def without_lanes_of(name: str) -> Damage:
+    """Delete the events of a process, not its name."""
+
+    def damage(output: Path) -> None:
+        named = json.loads((output / "trace_view.json").read_text())
+        pid = next(one["pid"] for one in named if one["name"] == "process_name" and one["args"]["name"] == name)
+        events(lambda event: event["pid"] != pid or event["ph"] == "M")(output)
+
+    return damage
+
+
+def lasting(rows: Rows) -> Rows:
+    """Let the first kernel last longer than the next one waits, which alone is of its stream too."""
+    return [{**rows[0], "Duration(us)": "99999.0"}, rows[1], *({**row, "Stream ID": "3"} for row in rows[2:])]
+
+
+def options(change: Callable[[Any], object]) -> Damage:
+    return info(lambda document: change(document["config"]["common_config"]))
+
+
+def without_the_first(name: str) -> Damage:
+    """Delete the first event of a name."""
+
+    def damage(output: Path) -> None:
+        first = next(one for one in json.loads((output / "trace_view.json").read_text()) if one["name"] == name)
+        events(lambda event: event != first)(output)
+
+    return damage
+
+
+def without_the_sum_of(component: str) -> Damage:
+    """Delete the row that sums up the last row of a component."""
+
+    def change(rows: Rows) -> Rows:
+        at = max(number for number, row in enumerate(rows) if row["Component"] == component)
+        return [*rows[: at + 1], *rows[at + 2 :]]
+
+    return table("memory_record.csv", change)
+
+
+RECORD, BLOCKS, MODULES, CACHE, CALLS, KERNELS = (
+    "memory_record.csv", "operator_memory.csv", "npu_module_mem.csv", "l2_cache.csv", "api_statistic.csv", "kernel_details.csv",
+)  # fmt: skip
+
+DAMAGES: list[tuple[str, Damage]] = [
+    ("combined_memory_is_the_sum", table(RECORD, lambda rows: [*rows, rows[-1]])),
+    ("allocators_are_summed_up", without_the_sum_of("PTA")),
+    ("allocators_are_summed_up", table(RECORD, lambda rows: [row for row in rows if row["Component"] != "PTA+GE"])),
+    ("allocators_are_summed_up", cell(RECORD, "Total Active(MB)", "1.0", Component="PTA+GE")),
+    ("allocators_are_summed_up", cell(RECORD, "Total Reserved(MB)", "", Component="PTA")),
+    ("allocators_are_summed_up", column(RECORD, "Stream Ptr", "")),
+    ("the_process_is_sampled_at_the_times_of_the_trace", table(RECORD, lambda rows: rows[1:])),
+    ("the_process_is_sampled_at_the_times_of_the_trace", cell(RECORD, "Component", "APPx", Component="APP")),
+    ("modules_are_sampled_together", table(MODULES, lambda rows: rows[:-1])),
+    ("modules_are_sampled_together", cell(MODULES, "Component", "OTHER", Component="GE")),
+    ("blocks_are_of_operators_of_the_trace", cell(BLOCKS, "Name", "aten::other")),
+    ("blocks_are_of_operators_of_the_trace", cell(BLOCKS, "Stream Ptr", "7")),
+    ("calls_of_the_trace_are_in_api_statistic", table(CALLS, lambda rows: rows[:6])),
+    ("kernels_are_cached_tasks", table(CACHE, lambda rows: rows[::2])),
+    ("a_lane_shows_its_stream", cell(KERNELS, "Stream ID", "3")),
+    (
+        "kernels_of_a_lane_follow_each_other",
+        table(KERNELS, lasting),
+    ),
+    ("counters_of_a_reading_come_together", without_the_first("APP/DDR")),
+    ("overlap_is_drawn", without_lanes_of("Overlap Analysis")),
+    ("profiler_info_says_what_was_recorded", options(lambda one: one.pop("with_stack"))),
+    ("profiler_info_says_what_was_recorded", info(lambda one: one["config"]["experimental_config"].pop("_l2_cache"))),
+    ("profiler_info_says_what_was_recorded", info(lambda one: one["start_info"].update(start_monotonic=1 << 62))),
+    ("profiler_info_says_what_was_recorded", options(lambda one: one["activities"].append("ProfilerActivity.NPU"))),
+    ("profiler_info_says_what_was_recorded", options(lambda one: one["activities"].remove("ProfilerActivity.CPU"))),
+]  # fmt: skip
+
+
+def errors(output: Path) -> list[str]:
+    findings = inspect(read_recording(output.parent.parent)).findings
+    return [one.check for one in findings if one.severity is Severity.ERROR]
+
+
+def test_a_whole_directory_is_silent(tmp_path):
+    assert errors(written(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("check", "damage"), DAMAGES, ids=[f"{n} {check}" for n, (check, _) in enumerate(DAMAGES)])
+def test_damage_to_a_table_is_found(tmp_path, check, damage):
+    output = written(tmp_path)
+    damage(output)
+    assert check in errors(output)
