@@ -25,7 +25,19 @@ _SCHEMA = "readable"
 #: Columns that have codes of `words`, if they are integers; `_THREAD` has those of `threads`.
 WORDS = frozenset(
     (
-        *("category", "core", "counter", "device", "id_text", "input_shapes", "input_types", "kind"),
+        *(
+            "block",
+            "category",
+            "core",
+            "counter",
+            "device",
+            "grid",
+            "id_text",
+            "input_shapes",
+            "input_types",
+            "kernel",
+            "kind",
+        ),
         *("name", "odd_arguments", "operator", "phase", "shapes", "step_text", "text", "type"),
     )
 )

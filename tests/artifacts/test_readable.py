@@ -18,6 +18,7 @@ from perfguard.dialects.queries import all_definitions, named_texts
 NUMBERS = {
     "cycle",
     "file",
+    "form",
     "off",
     "place",
     "version",

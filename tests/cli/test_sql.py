@@ -204,7 +204,7 @@ def test_a_query_reads_the_tables_and_nothing_else(query, sentence, tmp_path, mo
         ((TORCH, "--columns", "spns"), "There is no table 'spns'; did you mean 'spans'?"),
         ((TORCH, "select 1", "--timeout", "0"), "0.0 is not in the range"),
         ((TORCH, "select 1", "--format", "xml"), "'xml' is not one of"),
-        (("no/such/directory", "select 1"), "is not a directory"),
+        (("no/such/directory", "select 1"), "does not exist"),
         ((TORCH, "select 1", "--output", TORCH / "recording.json"), "would be overwritten"),
     ],
 )
