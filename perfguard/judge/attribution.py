@@ -23,8 +23,10 @@ WITHOUT_OPERATOR = frozenset({Cause.IDLE, Cause.OVERLAP, Cause.PROFILER, Cause.R
 class Doubt(Enum):
     """Why a change of time has no named cause."""
 
-    #: The change of the step is not significant.
-    NOISE = "noise"
+    #: The step was judged, and its change is allowed.
+    ALLOWED = "allowed"
+    #: The change of the step is only shown.
+    NOT_JUDGED = "not-judged"
     #: The machine was busy, or its speed changed.
     MACHINE = "machine"
     #: The profiled step changed differently from the judged step.
@@ -56,7 +58,7 @@ def attribution_of(verdict: Verdict) -> Attribution | Unattributed | None:
     if any(finding.code in EXCUSES for finding in verdict.findings):
         return Unattributed(doubt=Doubt.MACHINE, step_ns=step_ns)
     if not is_significant(verdict, step):
-        return Unattributed(doubt=Doubt.NOISE, step_ns=step_ns)
+        return Unattributed(doubt=Doubt.ALLOWED if step.judged else Doubt.NOT_JUDGED, step_ns=step_ns)
     return attribution(verdict.ledger, step_ns=step_ns)
 
 

@@ -6,6 +6,7 @@ from perfguard.errors import counted
 from perfguard.judge.attribution import Doubt, Unattributed, attribution_of
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import show
+from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.names import cut, shortened
@@ -23,6 +24,7 @@ _WHOLE = {
     "profiled_step_time": "profiled step",
     "operator_time": "all that was profiled",
 }
+_UNDER_THE_PROFILER = ("profiled_step_time", "operator_time")
 #: Parts of no operator: as a line of the ledger, and in a sentence.
 _OF_THE_STEP = {
     Cause.COMMUNICATION: "communication not overlapped",
@@ -41,11 +43,12 @@ _OF_NO_OPERATOR = {
 }
 
 
-def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
+def ledger_lines(ledger: Ledger, *, most: int | None = None, only_shown: bool = False) -> list[str]:
     """Return the whole change, then its parts, the largest first; the printed numbers add up.
 
     With `most` there are at most so many parts, and the others are one line. Rounding is in that line, or in the residual,
-    which is always the last. The times of the whole belong to this ledger alone, so they are shown without `most` only.
+    which is always the last. The times of the whole belong to this ledger alone, so they are shown without `most` only. Whether
+    the step is `only_shown`, without a judged time, stands beside them.
     """
     if not ledger.entries:
         return []
@@ -65,8 +68,9 @@ def ledger_lines(ledger: Ledger, *, most: int | None = None) -> list[str]:
     rank = "" if ledger.rank is None else f" of rank {ledger.rank}, the slowest"
     width = max(len(_signed(tenths)) for tenths, _ in rows)
     times = "" if most is not None else f"{_us(base)} → {_us(current)} us, "
+    shown = " (shown, not judged)" if only_shown else ""
     return [
-        f"{what}{rank} {times}{_signed(current - base)} us:",
+        f"{what}{rank} {times}{_signed(current - base)} us{shown}:",
         *(f"  {_signed(tenths):>{width}} us  {printable(text)}" for tenths, text in rows),
     ]
 
@@ -76,7 +80,10 @@ def full_ledger_lines(verdict: Verdict) -> list[str]:
     if verdict.ledger is None:
         return ["no ledger: it needs a comparison, and the times of operators on both sides"]
     found = attribution_of(verdict)
-    return [*([unattributed_text(found)] if isinstance(found, Unattributed) else []), *ledger_lines(verdict.ledger)]
+    # With time off there is no time of the step: what the profiler saw is no verdict.
+    is_profiled = verdict.ledger.metric in _UNDER_THE_PROFILER
+    lines = ledger_lines(verdict.ledger, only_shown=is_profiled and step_time_of(verdict) is None)
+    return [*([unattributed_text(found)] if isinstance(found, Unattributed) else []), *lines]
 
 
 def short_ledger_lines(verdict: Verdict) -> list[str]:
@@ -91,8 +98,10 @@ def unattributed_text(found: Unattributed) -> str:
     unknown = "Which operator took the time is not known:"
     unit = TimeUnit.of([found.step_ns / 1e3, found.part_ns / 1e3])
     step, part = unit.signed(found.step_ns / 1e3), unit.signed(found.part_ns / 1e3)
-    if found.doubt is Doubt.NOISE:
-        return f"{unknown} the step changed by {step}, which is within the noise."
+    if found.doubt is Doubt.ALLOWED:
+        return f"{unknown} the step changed by {step}, which is judged and allowed."
+    if found.doubt is Doubt.NOT_JUDGED:
+        return f"{unknown} the step changed by {step}, which is shown, not judged."
     if found.doubt is Doubt.MACHINE:
         return f"{unknown} the machine was busy or changed its speed, and the step changed by {step}."
     if found.doubt is Doubt.OTHER_CHANGE:

@@ -224,7 +224,7 @@ def test_a_ledger_that_names_no_cause_is_in_the_details_alone():
     assert len(tables["ledger"]) == len(verdict.ledger.entries)
     assert (
         tables["unattributed"]
-        == "Which operator took the time is not known: the step changed by +0 us, which is within the noise."
+        == "Which operator took the time is not known: the step changed by +0 us, which is shown, not judged."
     )
     assert tables_of(show.failing())["unattributed"] == ""
     page = page_html(show.run_of(verdict))

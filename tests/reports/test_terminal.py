@@ -772,6 +772,23 @@ def test_verbose_adds_what_is_known_of_each_workload():
     ]
 
 
+@pytest.mark.parametrize(
+    ("metric", "has_time", "head"),
+    [
+        ("profiled_step_time", False, "profiled step 100.0 → 350.0 us, +250.0 us (shown, not judged):"),
+        ("operator_time", False, "all that was profiled 100.0 → 350.0 us, +250.0 us (shown, not judged):"),
+        ("profiled_step_time", True, "profiled step 100.0 → 350.0 us, +250.0 us:"),
+        ("step_time", False, "step 100.0 → 350.0 us, +250.0 us:"),
+    ],
+)
+def test_what_only_the_profiler_saw_with_time_off_says_that_it_is_not_judged(metric, has_time, head):
+    found = verdict(Outcome.FAILED, *of_code(Code.R102, 1), ledger=replace(SLOWER_LEDGER, metric=metric))
+    if has_time:
+        found = replace(found, measurements=(Measurement(metric="step_time", subject="", value=350.0),))
+    assert head in full_ledger_lines(found)
+    assert not any("within the noise" in line for line in full_ledger_lines(found))
+
+
 def test_a_whole_message_counts_no_finding_away():
     failing = verdict(Outcome.FAILED, *of_code(Code.R102, 30))
     few, all_ = (failure_message(failing, refresh_command=COMMAND, verbose=verbose) for verbose in (False, True))
