@@ -101,8 +101,8 @@ def tracker_files(output: Output, *, blocks: bool) -> Files:
     rank = output.rank
     tasks: list[Row] = []
     for number, execution in enumerate(rank.executions):
-        names = (f"KernelActor_{number}", execution.operator.full_name, "kernel_graph_0")
-        tasks.append((number + 1, *names, "kernel_runner.cc", 212, _STACK))
+        names = (f"{execution.operator.name}_{number}", execution.operator.full_name, "kernel_graph_0")
+        tasks.append((number, *names, "kernel_runner.cc", 212, _STACK))
     return {
         "task.csv": _table(columns("task"), tasks),
         "memory_block.csv": _table(columns("memory_block"), _blocks(rank, len(tasks)) if blocks else []),

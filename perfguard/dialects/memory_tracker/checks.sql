@@ -32,3 +32,70 @@ where end_time_stamp <= start_time_stamp and end_time_stamp <> -1 and start_time
 select cycle, file, row, actual_used_memory_bytes as used, actual_peak_memory_bytes as peak
 from memory_block
 where actual_peak_memory_bytes < actual_used_memory_bytes and actual_peak_memory_bytes > 0
+
+-- check: blocks_of_the_tracker_are_in_order
+-- code: I106
+-- needs: memory_block
+-- in: memory_block
+-- about: Blocks are listed as they were allocated: start_time_stamp ascends strictly. -1 is a block inside another.
+-- source: MindSpore 2.4 to 2.10: mem_tracker.cc (AllocMemBlock)
+-- message: block {device_addr} is allocated at {start_time_stamp}, after one at {before}
+select cycle, file, row, device_addr, start_time_stamp, before
+from (
+  select *, lag(start_time_stamp) over (partition by cycle, file order by row) as before
+  from memory_block where start_time_stamp >= 0)
+where start_time_stamp <= before
+
+-- check: a_moment_of_the_tracker_is_of_one_block
+-- code: I114
+-- needs: memory_block
+-- in: memory_block
+-- about: Every allocation and every release raises the counter, so no two of them have the same number.
+-- source: MindSpore 2.4 to 2.10: mem_tracker.cc (AllocMemBlock, FreeMemBlock)
+-- message: block {device_addr} is {does} at {moment}, when a block above was allocated or released
+select cycle, file, row, device_addr, does, moment
+from (
+  select cycle, file, row, device_addr, unnest(['allocated', 'released']) as does, unnest([start_time_stamp, end_time_stamp]) as moment
+  from memory_block)
+where moment between 0 and 9223372036854775806
+qualify row_number() over (partition by cycle, file, moment order by row, does) > 1
+
+-- check: blocks_of_an_address_follow_each_other
+-- code: I107
+-- needs: memory_block
+-- in: memory_block
+-- about: An address is given out again only after its block was released.
+-- source: MindSpore 2.4 to 2.10: mem_tracker.cc (device_mem_block_map)
+-- message: block {device_addr} is allocated at {start_time_stamp}, and the one before it at this address is released at {before}
+select cycle, file, row, device_addr, start_time_stamp, before
+from (
+  select *, lag(end_time_stamp) over (partition by cycle, file, pool_type, device_addr order by start_time_stamp, row) as before
+  from memory_block where start_time_stamp >= 0)
+where before > start_time_stamp and before < 9223372036854775807
+
+-- check: users_of_a_block_are_tasks_of_its_life
+-- code: I106
+-- needs: memory_block
+-- in: memory_block
+-- about: last_user_task is the last of user_tasks, and before the release. A simple tracker leaves user_tasks blank.
+-- source: MindSpore 2.4 to 2.10: mem_tracker.cc (UseMemBlock, task_list_to_str)
+-- message: block {device_addr}: last_user_task is {last}, user_tasks are {users}, and it is released at {end_time_stamp}
+select cycle, file, row, device_addr, coalesce(last_user_task::varchar, 'none') as last, shown(user_tasks) as users, end_time_stamp
+from memory_block
+where coalesce(user_tasks, '') <> '' and (cycle, file) in (select (cycle, file) from memory_block where last_user_task is not null)
+    and last_user_task::varchar is distinct from nullif(regexp_extract(user_tasks, '([0-9]+)-?\}$', 1), '')
+  or end_time_stamp >= 0 and last_user_task > end_time_stamp
+
+-- check: a_block_names_its_task
+-- code: I101
+-- needs: memory_block, task
+-- in: memory_block
+-- each: part = node_name; graph_name
+-- about: A block repeats what task.csv says of the task that asked for it.
+-- source: MindSpore 2.4 to 2.10: mem_tracker.cc (NewMemInfo, block_csv, task_csv)
+-- message: block {device_addr}: {part} of task {producer} is {here}, in task.csv it is {there}
+select block.cycle, block.file, block.row, device_addr, producer_task as producer, coalesce(block.{part}, '') as here,
+  coalesce(task.{part}, '') as there
+from memory_block as block join task on task.cycle = block.cycle and task.time_stamp = block.producer_task
+  and task.task_name = block.task_name
+where coalesce(block.{part}, '') <> coalesce(task.{part}, '')

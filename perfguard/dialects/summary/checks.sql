@@ -135,3 +135,42 @@ where step_per_epoch > 0 and step % step_per_epoch <> 0
 select cycle, slot as place, file, max_bytes, bytes
 from files join summary_numbers using (cycle)
 where slot in ('summary_events', 'summary_lineage') and file is not null and bytes > max_bytes
+
+-- check: a_record_of_a_summary_is_written_once
+-- code: I114
+-- needs: {table}
+-- in: {table}
+-- each: table = summary_events; summary_lineage
+-- about: Two records of one content have different times: each is packed at its own. Values are left out: how often a step has one is
+--   checked above.
+-- source: MindSpore 2.0 and 2.10: _summary_adapter.py, _writer_pool.py; real output
+-- message: the {kind} of wall_time {wall_time:.6f} is there a second time
+select cycle, file, row, kind, wall_time_ns / 1e9 as wall_time from {table} where kind not in ('summary', 'version')
+qualify row_number() over (partition by cycle, file, kind, step, tags, scalars, wall_time_ns order by row) > 1
+
+-- check: parameters_of_a_landscape_have_their_files
+-- code: I113
+-- headline: a file is of another step
+-- needs: train_metadata_training
+-- in: train_metadata
+-- about: Parameters are saved in a file named by its step or epoch.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (_save_model_params)
+-- message: {unit} {number} has the file {name}
+select cycle, file, '$.model_params_file_map.' || number as path, unit, number, name
+from landscape_files where name not like '%\_' || number || '\_' || unit || '.ckpt' escape '\'
+
+-- check: parameters_of_a_landscape_have_their_files
+-- code: I113
+-- headline: a file is of another training
+-- about: All files are in one folder.
+-- message: {unit} {number} has a file in {folder}, others in {usual}
+select cycle, file, '$.model_params_file_map.' || number as path, unit, number, folder, usual
+from landscape_files where folder <> usual
+
+-- check: parameters_of_a_landscape_have_their_files
+-- code: I115
+-- about: Intervals are numbered from 0, and each has at least three steps or epochs.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (_check_intervals)
+-- message: interval {key} has {numbers} numbers, and is the {nth}. of the intervals
+select cycle, file, '$.epoch_group.' || key as path, key, len(numbers) as numbers, place as nth
+from landscape_intervals where len(numbers) < 3 or key <> (place - 1)::varchar

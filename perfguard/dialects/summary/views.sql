@@ -83,3 +83,23 @@ select cycle, file, if(number = 1, '', 'run' || number || ':') as run
 from (
   select cycle, file, row_number() over (partition by cycle order by name) as number
   from files where slot = 'summary_events' and file is not null);
+
+-- The intervals of a landscape, in their order.
+create view landscape_intervals as
+select cycle, file, key, numbers, row_number() over (partition by cycle, file order by place) as place
+from (
+  select cycle, file, unnest(json_keys(epoch_group)) as key, unnest(range(len(json_keys(epoch_group)))) as place,
+    unnest(json_extract(epoch_group, '$.*'))::varchar[] as numbers
+  from train_metadata_training);
+
+-- The files of parameters. `usual`: the folder of the first.
+create view landscape_files as
+select training.cycle, training.file, unit, number, regexp_extract(files.path, '[^/\\]*$') as name,
+  regexp_extract(files.path, '^(.*)[/\\][^/\\]*$', 1) as folder,
+  first_value(regexp_extract(files.path, '^(.*)[/\\][^/\\]*$', 1)) over (
+    partition by training.cycle, training.file order by number::bigint) as usual
+from train_metadata_training as training
+join (
+  select cycle, file, unnest(json_keys(model_params_file_map)) as number,
+    unnest(json_extract_string(model_params_file_map, '$.*')) as path
+  from train_metadata_training) as files using (cycle, file);
