@@ -88,16 +88,20 @@ where not ran and start_ns < last_wait_ns and devices = 1
 -- needs: flows, spans
 -- invariant: flows_have_two_ends
 -- about: Each end of a flow between host and device (ac2g) is written with a call or with work on a device: at its start, on its
---   thread, with its correlation as id. Exact, where one in ten or more does so.
+--   thread, with its correlation as id. Exact, where one in ten or more does so. Work of a graph may be drawn on another stream since.
 -- source: kineto output_json.cpp, handleLink: the id is the correlation, place and time are those of the event; nine real traces
 -- tolerance: 1 us: whole microseconds until torch 2.1
 -- message: the flow {id} is at {time_us:.3f} us, where nothing with this correlation begins
-with unmet as (
+with lost as (
   select cycle, row, id, time_ns from device_flows as ends
   -- torch 1.8 to 1.11 write the stream of a flow as a text, and that of the work as a number.
   anti join spans on spans.cycle = ends.cycle and spans.correlation = ends.id
     and (spans.thread = ends.thread or ends.category = number_of('async')) and abs(spans.start_ns - ends.time_ns) <= 1000
-  where id is not null and time_ns is not null)
+  where id is not null and time_ns is not null),
+unmet as (
+  select * from lost
+  anti join graph_work on graph_work.cycle = lost.cycle and graph_work.correlation = lost.id
+    and abs(graph_work.start_ns - lost.time_ns) <= 1001)
 select cycle, row, id, time_ns / 1000 as time_us
 from unmet
 where cycle in (
@@ -298,6 +302,8 @@ select unmet.cycle, unmet.row, word(unmet.name) as name, does, unmet.time_ns / 1
 from unmet
 anti join device_work on device_work.cycle = unmet.cycle and device_work.thread = unmet.thread
   and abs(unmet.time_ns - (device_work.start_ns + if(does = 'begins', 0, device_work.duration_ns))) <= 1000
+anti join graph_work on graph_work.cycle = unmet.cycle
+  and abs(unmet.time_ns - (graph_work.start_ns + if(does = 'begins', 0, graph_work.duration_ns))) <= 1001
 
 -- check: annotations_of_a_device_are_of_the_host
 -- code: I115
@@ -468,14 +474,16 @@ where cycle in (
 -- headline: work of a device is drawn on another stream than it ran on
 -- needs: device_details, spans
 -- invariant: counted_twice_agrees
--- about: Work of a device is drawn in the process of its device and on the thread of its stream. Exact, of CUDA and ROCm. A copy between
---   two devices has fromDevice, inDevice and toDevice instead of one device.
+-- about: Work of a device is drawn in the process of its device and on the thread of its stream. Exact, of CUDA and ROCm; not
+--   asked of work of a graph. A copy between two devices has fromDevice, inDevice and toDevice instead of one device.
 -- source: kineto CuptiActivity.cpp and RoctracerActivity.cpp: both are deviceId() and resourceId(), since torch 1.8; nine real traces
 -- message: {name} is drawn at {process}/{lane}, and ran on device {device}, stream {stream}
 select cycle, row, word(name) as name, process, lane, coalesce(device::text, 'none') as device, coalesce(stream::text, 'none') as stream
 from detailed_work
-where coalesce(device <> process or stream <> lane, false)
-  or (stream is null or device is null and category <> number_of('gpu_memcpy')) and cycle in (select cycle from detailed_work where device is not null and stream is not null)
+where (coalesce(device <> process or stream <> lane, false)
+  or (stream is null or device is null and category <> number_of('gpu_memcpy'))
+    and cycle in (select cycle from detailed_work where device is not null and stream is not null))
+  and (cycle, row) not in (select (cycle, row) from graph_work)
 
 -- check: bandwidth_is_bytes_by_time
 -- code: I105
@@ -613,4 +621,5 @@ join hosts on hosts.cycle = placed.cycle and hosts.external_id = placed.annotati
 anti join spans as drawn on drawn.cycle = placed.cycle and drawn.thread = placed.stream and drawn.external_id = placed.annotation
   and drawn.category = number_of('gpu_user_annotation')
 where placed.row is not null and placed.annotation > 0 and placed.end_ns <= placed.until_ns
+  and (placed.cycle, placed.row) not in (select (cycle, row) from graph_work)
   and (placed.cycle, placed.thread) not in (from overlapping)

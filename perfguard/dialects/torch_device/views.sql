@@ -27,6 +27,15 @@ left join (
   from words where starts_with(text, 'cu') or starts_with(text, 'hip')) as kinds on kinds.number = spans.name
 where category in (select number from words where regexp_matches(text, '_(runtime|driver)$') or text = 'Runtime');
 
+-- Work that a graph launched. torch.cuda._annotate_cuda_graph_trace (2.13) and export_chrome_trace(graph_lanes=) draw it on other
+-- streams, and may leave its flows and annotations where they were.
+create view graph_work as
+select work.cycle, work.row, work.correlation, work.start_ns, work.duration_ns
+from device_work as work
+where (work.cycle, work.correlation) in (
+  select (cycle, correlation) from device_calls
+  where name in (select number from words where contains(text, 'GraphLaunch')));
+
 -- What is known of the devices of a cycle: how many ran something, when the host last began to wait for all of it and until when,
 -- and whether they are CUDA's. torch waits for the device before the profiler stops (autograd/profiler.py, since 1.8); a trace taken
 -- on demand from outside need not.

@@ -172,6 +172,16 @@ def linked(count: int = 20) -> list[Event]:
     return [{**one, "args": {**one["args"], "External id": 1}} for one in made]
 
 
+def on_lanes(events: list[Event]) -> list[Event]:
+    """Draw the last kernel of a graph elsewhere, as torch.cuda._annotate_cuda_graph_trace does; its flow stays."""
+    return [{**one, "tid": 8, "args": {**one["args"], "stream": 8}} if one["name"] == "c" else one for one in events]
+
+
+def around_a_graph() -> list[Event]:
+    host, stream = annotation(ts=1500, dur=28)
+    return [{**host, "ts": 1470, "dur": 100}, stream]
+
+
 #: What ProfilerActivity.CPU alone records beside a device: the calls, and the flows that begin at them.
 CALLS_ALONE = [one for one in whole() if not one["cat"].startswith(("kernel", "gpu_"))]
 #: A loop that waits for the device itself.
@@ -222,6 +232,8 @@ def late(events: list[Event], by_us: float) -> list[Event]:
         "no device at all": [],
         "calls of another thread until the profiler stops": both([*whole(), call("cudaHostAlloc", 2985, 999, tid=9)]),
         "branches of a graph that begin at once": both(BRANCHES),
+        "work of a graph on a lane of its own": on_lanes(both(of_a_graph(whole()))),
+        "the annotation of a graph whose work moved": on_lanes(both(of_a_graph(whole()))) + around_a_graph(),
         "ranges of CUPTI instead of kernels": [*both(CALLS_ALONE), RANGE],
     }.items(),
     ids=lambda item: item[0],
