@@ -16,7 +16,7 @@ from perfguard.artifacts.readers.csv_stream import FORMATS
 from perfguard.artifacts.survey import FoundCycle, survey
 from perfguard.artifacts.table import Unreadable
 from perfguard.contract.conformity import content_findings
-from perfguard.documents import schema
+from perfguard.documents import schema, violations
 from perfguard.findings import Code, Severity
 from tests.artifacts.reading import read_file
 
@@ -411,3 +411,64 @@ def test_a_renamed_directory_is_recognised_by_its_profiler_info(tmp_path, text, 
     place = tree(tmp_path / "copy", "ASCEND_PROFILER_OUTPUT/kernel_details.csv")
     (place / "profiler_info_0.json").write_text(text)
     assert [cycle.layout.id for cycle in cycles(tmp_path)] == [layout]
+
+
+def info_of_torch_npu(version: str) -> dict[str, Any]:
+    """Return what `_dump_profiler_info` writes: the attributes of what the profiler was given, in three versions of it."""
+    names = ["wait", "active", "warmup", "repeat", "skip_first"]
+    common: dict[str, Any] = {
+        "activities": ["ProfilerActivity.CPU", "ProfilerActivity.NPU"],
+        "schedule": {f"_{name}" if version == "2023" else name: 1 for name in names},
+    }
+    common |= dict.fromkeys(("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules"), False)
+    experimental: dict[str, Any] = {
+        "_profiler_level": "Level1",
+        "_aic_metrics": "ACL_AICORE_PIPE_UTILIZATION",
+        "_l2_cache": False,
+        "record_op_args": False,
+    }
+    info: dict[str, Any] = {"config": {"common_config": common, "experimental_config": experimental}}
+    info["end_info"] = {"collectionTimeEnd": 2, "MonotonicTimeEnd": 2}
+    if version != "2023":
+        experimental |= {"_data_simplification": True, "_msprof_tx": False, "_export_type": "text", "_op_attr": False}
+        experimental |= {"_gc_detect_threshold": None}
+        info["start_info"] = {"syscnt_enable": True, "freq": 100, "start_cnt": 1, "start_monotonic": 1}
+    if version == "newest":
+        experimental |= {"_host_sys": [], "_sys_io": False, "_sys_interconnection": False}
+        experimental |= {"_mstx_domain_include": [], "_mstx_domain_exclude": []}
+    return info
+
+
+@pytest.mark.parametrize("version", ["2023", "2024", "newest"])
+@pytest.mark.parametrize("schedule", ["class", "function", "none"])
+def test_the_options_of_each_version_of_torch_npu_are_accepted(version, schedule):
+    info = info_of_torch_npu(version)
+    if schedule != "class":
+        # A function of the user's has no attributes; without one there is nothing to ask.
+        info["config"]["common_config"]["schedule"] = {} if schedule == "function" else None
+    assert not violations(info, "profiler_info.npu")
+
+
+@pytest.mark.parametrize("version", ["2023", "2024", "newest"])
+def test_an_option_that_its_version_writes_is_not_missing(version):
+    """Only the newest option of a version may be missing: that is the version before."""
+    info, silent = info_of_torch_npu(version), []
+    config = info["config"]
+    for part in (config["common_config"], config["common_config"]["schedule"], config["experimental_config"]):
+        for key in list(part):
+            value = part.pop(key)
+            if not violations(info, "profiler_info.npu"):
+                silent.append(key)
+            part[key] = value
+    newest = ["_host_sys", "_sys_io", "_sys_interconnection", "_mstx_domain_include", "_mstx_domain_exclude"]
+    assert silent == {"2023": [], "2024": ["_gc_detect_threshold"], "newest": newest}[version]
+
+
+@pytest.mark.parametrize("key", ["syscnt_enable", "freq", "start_cnt", "start_monotonic", None])
+def test_the_clocks_at_the_start_are_whole(key):
+    info = info_of_torch_npu("2024")
+    if key is None:
+        del info["start_info"]
+    else:
+        del info["start_info"][key]
+    assert violations(info, "profiler_info.npu")
