@@ -343,7 +343,9 @@ def where_text(verdict: Verdict, *, shapes: bool = True, after_work: bool = Fals
         is_shown = after_work and more_work(verdict)
         return "" if is_shown else f"The step does more work: {listed([_with_calls(one) for one in added], _FIRST)}."
     if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
-        pause = new_pause_text(verdict) if found.part is Cause.IDLE else ""
+        # The profiled step of both sides shows a pause that the timed one may not have: the machine decides when it waits.
+        has_both = found.doubt is Doubt.OTHER_CHANGE and verdict.base_timeline is not None
+        pause = new_pause_text(verdict) if found.part is Cause.IDLE or has_both else ""
         return f"{unattributed_text(found)} {pause}".rstrip()
     return ""
 

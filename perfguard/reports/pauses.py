@@ -11,7 +11,7 @@ from perfguard.screen import printable
 #: The part of a step from which on a pause is worth a name, and the most of them.
 _LEAST = 0.05
 _MOST = 8
-_LONGEST = 60
+_LONGEST = 80
 
 
 def long_pauses(one: StepTimeline) -> tuple[Pause, ...]:

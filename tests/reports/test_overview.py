@@ -262,6 +262,13 @@ def test_a_pause_that_made_the_step_slower_is_named():
     # One that the baseline has, too, is not what changed; a short one says nothing.
     assert where_text(replace(idle, timeline=long, base_timeline=longer)) == said
     assert where_text(replace(idle, timeline=short)) == said
+    # Where the profiled step changed otherwise than the timed one, both of its sides must be known.
+    other = slower(part(Cause.IDLE, 9_000_000))
+    said = (
+        "Which operator took the time is not known: the profiled step changed by +9.00 ms, the timed one by +1.00 ms."
+    )
+    assert where_text(replace(other, timeline=long)) == said
+    assert where_text(replace(other, timeline=long, base_timeline=short)) == f"{said} {pause}"
     # A step that waits fails for its wait, which no operator explains.
     blocked = verdict(
         Outcome.FAILED,
