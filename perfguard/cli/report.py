@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     from perfguard.judge.verdict import Verdict
+    from perfguard.reports import RunReport
 
 #: The page, where nobody says what to write.
 _PAGE = "perfguard.html"
@@ -55,10 +57,22 @@ def command(places: tuple[Path, ...], place: str | None) -> None:
     if "html" in formats:
         found = with_trends(found, place)
     for file in files:
-        file.write(found)
+        # What people read names no directory that is gone; what is joined keeps all that was reported.
+        file.write(_with_recordings_here(found) if file.format in ("html", "markdown") else found)
         echo_line(f"{file.format}: {file.path}")
     for remark in found.remarks:
         echo_line(f"perfguard: {remark}", err=True)
+
+
+def _with_recordings_here(report: RunReport) -> RunReport:
+    """Return a report whose verdicts name a recording only if it is on this machine."""
+    return replace(
+        report,
+        verdicts=tuple(
+            one if one.recording is None or one.recording.is_dir() else replace(one, recording=None)
+            for one in report.verdicts
+        ),
+    )
 
 
 @click.command(name="view")

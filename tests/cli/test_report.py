@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +49,23 @@ def test_every_form_is_written_where_it_is_asked_for(report, tmp_path):
     assert (tmp_path / "again.json").read_bytes() == report.read_bytes()
     assert (tmp_path / "m.md").read_text().startswith("### perfguard: ❌ 1 failed, ✅ 1 passed")
     assert (tmp_path / "x.txt").read_text().endswith("# EOF\n")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_page_names_no_recording_that_is_gone_and_a_joined_report_keeps_its_name(tmp_path, monkeypatch, is_there):
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "recording"
+    if is_there:
+        place.mkdir()
+    gone = replace(show.failing(), recording=place)
+    Path("r.json").write_text(report_json(show.run_of(gone)), encoding="utf-8")
+    assert run("report", "r.json", "--html", "p.html", "--markdown", "m.md", "--json", "again.json").exit_code == 0
+    command = f"perfguard view {place}"
+    assert (command in Path("m.md").read_text()) is is_there
+    assert ("perfguard view recordings/*" in Path("m.md").read_text()) is not is_there
+    assert ("recording: <code>" in Path("p.html").read_text()) is is_there
+    (again,) = read_run(Path("again.json")).verdicts
+    assert again.recording == place
 
 
 def test_several_reports_become_one_and_a_name_in_two_of_them_is_told_apart(report, tmp_path):
@@ -240,7 +258,7 @@ def test_a_large_file_that_is_no_report_is_told_in_a_sentence(tmp_path, monkeypa
 def test_view_of_what_is_no_directory_is_refused(tmp_path):
     found = run("view", tmp_path / "nowhere")
     assert found.exit_code == 2
-    assert "is not a directory" in found.stderr
+    assert "does not exist" in found.stderr
 
 
 def test_where_there_is_a_history_the_page_says_since_when(report, tmp_path):
