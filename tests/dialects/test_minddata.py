@@ -509,3 +509,21 @@ def test_columns_are_named_by_the_schema(tmp_path):
     table = read_columns(tmp_path / "one.txt", schema("device_queue_profiling")).table
     assert table.frame.columns == ["type", "extra", "batch_num", "value", "ts", "column 6"]
     assert table.place(0) == ":1"
+
+
+def test_queues_and_cpu_are_sampled_at_one_interval(minddata):
+    assert codes(minddata) == set()
+    change(minddata, "minddata_cpu_utilization_0.json", lambda one: one.update(sampling_interval=1000))
+    assert codes(minddata) == {"I113"}
+    # A file of an earlier pipeline, which has other operators, may have another.
+    change(minddata, "minddata_cpu_utilization_0.json", lambda one: one["op_info"][0].update(op_id=7))
+    assert "I113" not in codes(minddata)
+
+
+@pytest.mark.parametrize("block", ["process_memory_info", "system_memory_info"])
+def test_memory_that_could_not_be_read_once_is_left_out(minddata, block):
+    change(minddata, "minddata_cpu_utilization_0.json", lambda one: one.update({block: dict.fromkeys(one[block], [])}))
+    assert codes(minddata) == set()
+    first = "vss_mbytes" if block == "process_memory_info" else "total_sys_memory_mbytes"
+    change(minddata, "minddata_cpu_utilization_0.json", lambda one: one[block].update({first: [7.0] * 4}))
+    assert "I111" in codes(minddata)

@@ -1,4 +1,6 @@
--- What must hold in the files of MindData. Each holds on real output of MindSpore 2.0 and 2.10 on CPU.
+-- What must hold in the files of MindData. Source, where a check names no other: MindSpore 2.0 and 2.10, minddata/dataset/engine/perf
+-- (connector_size.cc, cpu_sampler.cc, dataset_iterator_tracing.cc, device_queue_tracing.cc), minddata_analyzer.py (2.0),
+-- ms_minddata_viewer.py (2.10). Each holds on real output of both on CPU.
 
 -- check: the_pipeline_is_a_tree
 -- code: I114
@@ -62,12 +64,17 @@ from pipeline_children group by cycle, row, path, op_id having count(distinct ch
 -- in: minddata_cpu_utilization_lists
 -- about: With n time stamps, lists have n numbers; of the machine also 2n or 2n + 2, of the process also n - 1. Some lists of the machine
 --   are written twice a sample, once more when the profiler stops amid a sample, before its time stamp; and the first sample of the
---   process has nothing to be compared with. Samples of 1.x have n everywhere.
+--   process has nothing to be compared with. Samples of 1.x have n everywhere. Memory that could not be read once, of the process (smaps)
+--   or of the machine, is left out altogether.
+-- source: MindSpore 2.0 and 2.10: cpu_sampler.cc (SaveToFile, GetMemoryInfo: not even those that are there, where one is missing)
 -- message: {length} numbers for {stamps} time stamps
 select cycle, row, path, length, stamps from cpu_lists
 where length <> stamps
   and not (block = 'device_info' and length in (2 * stamps, 2 * stamps + 2))
   and not (block = 'process_info' and length = stamps - 1)
+  and not (length = 0 and (cycle, block) in (
+    select (cycle, block) from cpu_lists where block in ('process_memory_info', 'system_memory_info')
+    group by cycle, block having max(length) = 0))
 
 -- check: lists_of_cpu_use_have_a_length_that_is_known
 -- code: I106
@@ -104,7 +111,8 @@ from memory_samples where abs(available + used - total) > greatest(0.01, 0.00000
 -- code: I107
 -- needs: minddata_cpu_utilization_lists
 -- in: minddata_cpu_utilization_lists
--- about: Proportional <= resident <= virtual memory, sample by sample.
+-- about: Proportional <= resident <= virtual memory, sample by sample: the three are read in one pass over the same mappings.
+-- source: MindSpore 2.0 and 2.10: cpu_sampler.cc (SampleMemInfo)
 -- message: {proportional:g} MB proportional, {resident:g} resident, {virtual:g} virtual
 select cycle, index as row, path || '[' || index || ']' as path, proportional, resident, virtual
 from memory_samples where block = 'process_memory_info' and (proportional > resident or resident > virtual)
@@ -439,3 +447,20 @@ from minddata_aicpu where end_time_ns < start_time_ns
 select cycle, row, node_name, start_time_ns / 1000 as start_us, before_ns / 1000 as before_us
 from (select *, lag(start_time_ns) over (partition by cycle, node_name order by row) as before_ns from minddata_aicpu)
 where start_time_ns < before_ns
+
+-- check: samples_have_one_interval
+-- code: I113
+-- headline: the files are not of one run
+-- needs: minddata_cpu_utilization_sampling, pipeline_profiling_sampling
+-- in: minddata_cpu_utilization
+-- at: $.sampling_interval
+-- about: The queues and the CPU are sampled at the interval that the program set. Not where the file is of an earlier pipeline, which has
+--   other operators, and not in 1.x.
+-- source: MindSpore 2.0 and 2.10: cpu_sampler.cc, connector_size.cc (SaveToFile: monitor_sampling_interval)
+-- message: {here} ms here, {there} ms in pipeline_profiling
+select here.cycle, here.sampling_interval_ns // 1000000 as here, there.sampling_interval_ns // 1000000 as there
+from minddata_cpu_utilization_sampling as here join pipeline_profiling_sampling as there using (cycle)
+where here.sampling_interval_ns <> there.sampling_interval_ns
+  and here.cycle not in (
+    select cycle from minddata_cpu_utilization_operators
+    where op_id <> -1 and (cycle, op_id) not in (select (cycle, op_id) from pipeline_profiling_operators))
