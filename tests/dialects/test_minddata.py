@@ -522,7 +522,9 @@ def test_queues_and_cpu_are_sampled_at_one_interval(minddata):
 
 @pytest.mark.parametrize("block", ["process_memory_info", "system_memory_info"])
 def test_memory_that_could_not_be_read_once_is_left_out(minddata, block):
-    change(minddata, "minddata_cpu_utilization_0.json", lambda one: one.update({block: dict.fromkeys(one[block], [])}))
+    change(
+        minddata, "minddata_cpu_utilization_0.json", lambda one: one.update({block: {key: [] for key in one[block]}})
+    )
     assert codes(minddata) == set()
     first = "vss_mbytes" if block == "process_memory_info" else "total_sys_memory_mbytes"
     change(minddata, "minddata_cpu_utilization_0.json", lambda one: one[block].update({first: [7.0] * 4}))
