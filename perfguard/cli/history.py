@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -261,34 +262,39 @@ def trend(
 ) -> None:
     """Show since which commit the numbers changed.
 
-    The newest run is also compared with the last release. Without --metric, it shows the metrics of the whole workload (steps,
-    time, memory). Exit codes: 0 nothing is worse than in the last release (without a release: than in the first run
-    shown), 1 something is worse, 4 there is nothing to show.
+    Without --branch, the runs of the newest run's branch count. The newest run is also compared with the last release.
+    Without --metric, it shows the metrics of the whole workload (steps, time, memory). Exit codes: 0 nothing is worse than in
+    the last release (without a release: than in the first run shown), 1 something is worse, 4 there is nothing to show.
     """
     from perfguard.cli.project import open_project_history
-    from perfguard.cli.trends import runs_since, trends_in
+    from perfguard.cli.trends import of_the_newest_branch, runs_since, trends_in
     from perfguard.reports.trend import trend_text
 
     history = open_project_history(place)
     runs = runs_since(history.runs(branch=branch), since)
     if not runs:
         _nothing(f"there is no such run in {history.database.shown}")
+    runs, others = of_the_newest_branch(runs)
     trends = trends_in(history, runs, workloads=workloads, metrics=metrics)
     if not trends:
         _nothing(f"no such workload and metric was measured in these {counted(len(runs), 'run')}")
     echo(trend_text(trends, screen()))
-    for note in _notes(runs, branch):
+    for note in _notes(runs, others):
         echo_line(note)
     sys.exit(Exit.REGRESSION if any(one.worse for one in trends) else Exit.PASSED)
 
 
-def _notes(runs: Sequence[Run], branch: str | None) -> list[str]:
-    """Return notes on runs that make a trend hard to read."""
-    branches = sorted({run.facts.branch for run in runs if run.facts.branch})
+def _notes(runs: Sequence[Run], others: Sequence[Run]) -> list[str]:
+    """Return notes on runs that make a trend hard to read, and on `others` that are left out."""
+    from perfguard.screen import printable
+
     nameless = sum(run.facts.commit is None for run in runs)
     notes = []
-    if branch is None and len(branches) > 1:
-        notes.append(f"these runs are of {len(branches)} branches; show one with: --branch {branches[0]}")
+    if others:
+        named = sorted({run.facts.branch for run in others if run.facts.branch})
+        show = f"; show another with: --branch {shlex.quote(printable(named[0]))}" if named else ""
+        branch = printable(runs[-1].facts.branch or "")
+        notes.append(f"these are the runs of {branch}, the newest run's branch, without {len(others)} of others{show}")
     if nameless:
         notes.append(f"{nameless} of {counted(len(runs), 'run')} have no commit; add reports with: --commit SHA")
     return notes

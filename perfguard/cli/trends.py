@@ -137,6 +137,16 @@ def _is_selected(metric: str, subject: str, globs: Sequence[str]) -> bool:
     return any(is_like(label(metric, subject), glob) or is_like(metric, glob) for glob in globs)
 
 
+def of_the_newest_branch(runs: Sequence[Run]) -> tuple[Sequence[Run], Sequence[Run]]:
+    """Return the runs of the newest run's branch, and the others: a commit of another branch is to blame for nothing here.
+
+    If the newest run names no branch, all of them count.
+    """
+    branch = runs[-1].facts.branch
+    kept = [run for run in runs if branch is None or run.facts.branch == branch]
+    return kept, [run for run in runs if run not in kept]
+
+
 def runs_since(runs: Sequence[Run], since: str | None) -> Sequence[Run]:
     """Return the runs from a date, or from the run that `since` names, on. Raises `UsageError`."""
     if since is None or not runs:

@@ -483,9 +483,25 @@ def test_mixed_branches_and_runs_without_a_commit_are_told():
     added([10.0, 10.0])
     history("add", report(Path("x.json"), 3, {"step_cost": 10.0}, branch="topic", commit=None))
     done = history("trend")
-    assert "these runs are of 2 branches; show one with: --branch main" in done.output
-    assert "1 of 3 runs have no commit" in done.output
-    assert "branches" not in history("trend", "--branch", "main").output
+    assert (
+        "these are the runs of topic, the newest run's branch, without 2 of others; show another with: --branch main"
+        in (done.output)
+    )
+    assert "1 of 1 run have no commit" in done.output
+    assert "the newest run's branch" not in history("trend", "--branch", "main").output
+
+
+def test_a_commit_of_another_branch_is_blamed_for_nothing():
+    """A topic branch that takes more memory, among the runs of main, which did not change."""
+    takes = [("main", 100)] * 3 + [("topic", 200)] * 3 + [("main", 100)]
+    for number, (branch, taken) in enumerate(takes):
+        history("add", report(Path(f"{number}.json"), number, {"peak_memory_bytes[cpu]": taken}, branch=branch))
+    done = history("trend")
+    assert (done.exit_code, "[cpu] since " in done.output) == (0, False), done.output
+    # On its own branch the change is told.
+    history("add", report(Path("9.json"), 9, {"peak_memory_bytes[cpu]": 300}, branch="topic"))
+    done = history("trend")
+    assert (done.exit_code, f"since {commit(9)[:12]}" in done.output) == (1, True), done.output
 
 
 # -- for a report --------------------------------------------------------------------------------------------------------
