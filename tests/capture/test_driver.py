@@ -285,8 +285,11 @@ def test_what_cannot_be_called_is_one_sentence():
 
 
 def test_replay_takes_a_directory_and_nothing_else(tmp_path):
-    with pytest.raises(UsageError, match="is not a directory"):
+    with pytest.raises(UsageError, match="does not exist"):
         replay(tmp_path / "missing")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="is not a directory"):
+        replay(tmp_path / "file")
     assert replay(tmp_path).fingerprint is None
 
 

@@ -32,7 +32,7 @@ def project(tmp_path, monkeypatch):
     [
         (("check", TORCH), 0, f"PASSED {TORCH}"),
         (("check", "."), 4, "A101"),
-        (("check", "nowhere"), 2, "perfguard: nowhere is not a directory"),
+        (("check", "nowhere"), 2, "perfguard: nowhere does not exist"),
         (("check", TORCH, "--expect", "ranks=2"), 3, "A107"),
         (("--version",), 0, f"perfguard, version {perfguard.__version__}"),
     ],

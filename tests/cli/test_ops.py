@@ -130,7 +130,7 @@ def test_a_directory_without_operators_is_said(tmp_path):
 def test_what_is_no_directory_is_a_usage_error(tmp_path):
     found = run("ops", tmp_path / "missing")
     assert found.exit_code == 2
-    assert "is not a directory" in found.stderr
+    assert "does not exist" in found.stderr
 
 
 def test_an_unreadable_trace_has_no_operators(tmp_path):
@@ -273,7 +273,7 @@ def test_an_added_operator_of_a_recording_is_told(tmp_path):
     ("arguments", "code", "words"),
     [
         (("--all",), 2, "--all says which operators --against shows"),
-        (("--against", "missing"), 2, "is not a directory"),
+        (("--against", "missing"), 2, "does not exist"),
         (("--against", "empty"), 4, "no operators could be read in empty"),
         (
             ("--against", "recording"),

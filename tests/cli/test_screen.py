@@ -138,7 +138,7 @@ def test_names_are_escaped_and_json_stays_the_same(tmp_path):
     assert json.loads(out)["workload"] == str(place)
     status, _, err = piped("check", tmp_path / "中", encoding=encoding)
     assert status == 2
-    assert "\\u4e2d is not a directory" in err
+    assert "\\u4e2d does not exist" in err
 
 
 # -- widths ----------------------------------------------------------------------------------------------------------------
