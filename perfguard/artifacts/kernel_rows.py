@@ -25,9 +25,16 @@ TEXTS = {
 }
 NUMBERS = {"step": ("Step Id", "Step ID"), "stream": ("Stream ID",), "task": ("Task ID",)}
 TIMES = {"start_ns": "Start Time(us)", "duration_ns": "Duration(us)", "wait_ns": "Wait Time(us)"}
-_COLUMNS = {*TIMES.values(), *(name for names in (*TEXTS.values(), *NUMBERS.values()) for name in names)}
+#: What is listed of each tensor of a kernel, and of which tensors.
+_LISTS, _SIDES = ("Shapes", "Data Types", "Formats"), ("Input", "Output")
+_COLUMNS = {
+    *(f"{side} {what}" for side in _SIDES for what in _LISTS),
+    *TIMES.values(),
+    *(name for names in (*TEXTS.values(), *NUMBERS.values()) for name in names),
+}
 #: A stream or a task that is N/A; it is null if the file has no such column.
 _UNKNOWN = -1
+_BLANK = ("", "N/A")
 _COUNTERS, _SHARES = ("aic", "aiv", "cube"), ("_ratio", "_utilization(%)")
 
 
@@ -52,6 +59,7 @@ class KernelRows:
             self._cycle,
             row=lines,
             print=rows.prints().to_numpy(),
+            odd_tensors=self._odd_tensors(rows),
             **{name: self._column(rows, name, names) for name, names in {**TEXTS, **NUMBERS}.items()},
             **times,
         )
@@ -70,6 +78,22 @@ class KernelRows:
         texts = rows.frame[found]
         # A collective has N/A.
         return _words(self._batch, texts.str.strip_chars('"').replace("N/A", None) if name == "shapes" else texts)
+
+    def _odd_tensors(self, rows: Rows) -> Any:
+        """Return how many shapes, types and formats kernels list, where these differ; `NULL` elsewhere."""
+        odd = np.full(rows.frame.height, NULL, np.int64)
+        for side in _SIDES:
+            names = [f"{side} {what}" for what in _LISTS]
+            if not set(names) <= set(rows.frame.columns):
+                continue
+            texts = [rows.frame[name].str.strip_chars('"') for name in names]
+            known = ~(texts[0].is_in(_BLANK) | texts[1].is_in(_BLANK) | texts[2].is_in(_BLANK))
+            shapes, types, formats = (one.str.count_matches(";", literal=True) + 1 for one in texts)
+            differ = known & ((shapes != types) | (types != formats))
+            for at in np.flatnonzero(differ.fill_null(False).to_numpy()).tolist():
+                counted = f"{side.lower()}s: {shapes[at]} shapes, {types[at]} types, {formats[at]} formats"
+                odd[at] = self._batch.word(counted)
+        return odd
 
     def _count(self, rows: Rows, column: str, lines: Any, lasts: Any) -> None:
         values = rows.quantity(column).to_numpy()

@@ -38,7 +38,7 @@ WORDS = frozenset(
             "kernel",
             "kind",
         ),
-        *("name", "odd_arguments", "operator", "phase", "shapes", "step_text", "text", "type"),
+        *("name", "odd_arguments", "odd_tensors", "operator", "phase", "shapes", "step_text", "text", "type"),
     )
 )
 _THREAD = "thread"

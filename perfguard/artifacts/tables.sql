@@ -80,10 +80,12 @@ create table flows (
 );
 
 -- Kernels on devices: the lines of kernel_details.csv. `row` is the line. `step` is the number in `step_text`, which is null
--- if the file has no such column; `print`: a hash of all cells.
+-- if the file has no such column; `odd_tensors`: how many shapes, types and formats of tensors it has, where they differ; `print`: a
+-- hash of all cells.
 create table kernels (
     cycle integer, row bigint, device integer, step bigint, step_text integer, name integer, type integer, core integer,
-    stream bigint, task bigint, shapes integer, start_ns bigint, duration_ns bigint, wait_ns bigint, print bigint
+    stream bigint, task bigint, shapes integer, odd_tensors integer, start_ns bigint, duration_ns bigint, wait_ns bigint,
+    print bigint
 );
 
 -- The operator of the kernels of a type and a name.

@@ -662,7 +662,7 @@ def _database_values(view: View, stored: _Stored) -> Iterator[Site]:
     changes: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("zero a value", lambda value: 0),
         ("negate a value", lambda value: -value),
-        ("change a value by a tenth", lambda value: type(value)(_ten_percent(Decimal(value)))),
+        ("change a value by a tenth", lambda value: min(type(value)(_ten_percent(Decimal(value))), _LARGEST)),
         ("wrong type", lambda value: "seven"),
     )
     table = stored.name
@@ -685,7 +685,7 @@ def _database_values(view: View, stored: _Stored) -> Iterator[Site]:
                 change = _in_database((update, (compute(row[number]), row[0])))
                 yield Site(operator, name, f" row {row[0]}", change, unit or "-")
             span = max(one[number] for one in numeric) - min(one[number] for one in numeric) or 1
-            moved = _in_database((update, (row[number] + span + span // 2, row[0])))
+            moved = _in_database((update, (min(row[number] + span + span // 2, _LARGEST), row[0])))
             yield Site("move a value beyond the column", name, f" row {row[0]}", moved, unit or "-")
         if numeric:
             whole = f'update "{table}" set "{column}" = '
@@ -715,6 +715,8 @@ def _database_losses(stored: _Stored) -> Iterator[Site]:
         yield Site("every row twice", table, "", _in_database((f'insert into "{table}" select * from "{table}"', ())))
 
 
+#: What a column of SQLite can hold.
+_LARGEST = (1 << 63) - 1
 _PARTS = ("percent", "fraction")
 _UNSCALED = ("1", "address", "cycle", *_PARTS)
 

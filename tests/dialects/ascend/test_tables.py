@@ -114,6 +114,15 @@ def lasting(rows: Rows) -> Rows:
     return [{**rows[0], "Duration(us)": "99999.0"}, rows[1], *({**row, "Stream ID": "3"} for row in rows[2:])]
 
 
+def longer_units(rows: Rows) -> Rows:
+    """Give two kernels in three of AI Core another time of one unit."""
+    cubes = [row for row in rows if row["Accelerator Core"] == "AI_CORE"]
+    for number, row in enumerate(cubes):
+        if number % 3:
+            row["aic_mac_time(us)"] = str(float(row["aic_mac_time(us)"]) * (1 + number / 10))
+    return rows
+
+
 def options(change: Callable[[Any], object]) -> Damage:
     return info(lambda document: change(document["config"]["common_config"]))
 
@@ -156,6 +165,9 @@ DAMAGES: list[tuple[str, Damage]] = [
     ("blocks_are_of_operators_of_the_trace", cell(BLOCKS, "Name", "aten::other")),
     ("blocks_are_of_operators_of_the_trace", cell(BLOCKS, "Stream Ptr", "7")),
     ("calls_of_the_trace_are_in_api_statistic", table(CALLS, lambda rows: rows[:6])),
+    ("kernels_list_their_tensors", cell(KERNELS, "Input Formats", "ND;ND;ND;ND;ND")),
+    ("kernels_list_their_tensors", cell(KERNELS, "Output Shapes", '"1;2;3"')),
+    ("ratios_of_a_kernel_follow_from_its_times", table(KERNELS, longer_units)),
     ("kernels_are_cached_tasks", table(CACHE, lambda rows: rows[::2])),
     ("a_lane_shows_its_stream", cell(KERNELS, "Stream ID", "3")),
     (
