@@ -948,6 +948,16 @@ select cycle, (monotonic_time_end_ns::hugeint - start_monotonic_ns) / 86400e9 as
 from profiler_info_run where start_monotonic_ns > 0 and monotonic_time_end_ns is not null and days not between 0 and 31
 
 -- check: profiler_info_says_what_was_recorded
+-- code: S103
+-- headline: a counter that does not count
+-- at: $.start_info.start_cnt
+-- about: Where the counter of the system is read it counts since the machine started, at less than 10 GHz.
+-- source: torch_npu 2.14: profiler_interface.py (_dump_profiler_info); real output of 2025
+-- message: syscnt_enable is on, start_cnt is {start_cnt} and freq {freq_mhz:g} MHz
+select cycle, start_cnt, freq_mhz from profiler_info_run
+where syscnt_enable and (start_cnt = 0 or freq_mhz <= 0 or freq_mhz > 10000)
+
+-- check: profiler_info_says_what_was_recorded
 -- code: I114
 -- headline: an activity is there twice
 -- at: $.config.common_config.activities

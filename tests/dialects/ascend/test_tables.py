@@ -177,6 +177,8 @@ DAMAGES: list[tuple[str, Damage]] = [
     ("counters_of_a_reading_come_together", without_the_first("APP/DDR")),
     ("overlap_is_drawn", without_lanes_of("Overlap Analysis")),
     ("profiler_info_says_what_was_recorded", options(lambda one: one.pop("with_stack"))),
+    ("profiler_info_says_what_was_recorded", info(lambda one: one["start_info"].update(start_cnt=0))),
+    ("profiler_info_says_what_was_recorded", info(lambda one: one["start_info"].update(freq=17238197612056))),
     ("profiler_info_says_what_was_recorded", info(lambda one: one["config"]["experimental_config"].pop("_l2_cache"))),
     ("profiler_info_says_what_was_recorded", info(lambda one: one["start_info"].update(start_monotonic=1 << 62))),
     ("profiler_info_says_what_was_recorded", options(lambda one: one["activities"].append("ProfilerActivity.NPU"))),
