@@ -141,6 +141,7 @@ from (from unmet anti join near using (cycle, row)) as lost join threads on thre
 
 -- check: events_lie_in_the_window
 -- code: I113
+-- headline: an event is outside of the window
 -- needs: spans
 -- about: Operators, memory events and flows lie in the span "PyTorch Profiler" that the trace draws. The mark of a step, a Python
 --   function and what a collective annotates from its own thread may begin before it; no step ends behind it. A task that

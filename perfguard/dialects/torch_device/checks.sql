@@ -250,14 +250,18 @@ where row > earlier
 -- needs: spans
 -- invariant: values_are_possible
 -- about: What runs on a device, and a call of its runtime, takes time. Where times have nanoseconds: in whole microseconds 0 is real.
---   Calls of a host on Linux, which names its processes: on Windows a clock counts steps of 100 ns.
+--   Calls of a host on Linux, which names its processes: on Windows a clock counts steps of 100 ns, and on Linux under Hyper-V as
+--   well, which all durations of calls show.
 -- source: CUPTI and roctracer give nanoseconds, which torch 2.4 and later write with a base; real traces of three devices
 -- message: {name} takes no time
+with coarse as (
+  select cycle from device_calls group by cycle having count(*) filter (duration_ns % 100 <> 0) <= 0.01 * count(*) and max(duration_ns) > 0)
 select cycle, row, word(name) as name
 from (
   select cycle, row, name, duration_ns from device_work
   union all
-  select cycle, row, name, duration_ns from device_calls where cycle in (select cycle from processes where is_name))
+  select cycle, row, name, duration_ns from device_calls
+  where cycle in (select cycle from processes where is_name) and cycle not in (select cycle from coarse))
 join traces using (cycle)
 where duration_ns = 0 and base_ns is not null
 
@@ -354,13 +358,19 @@ group by calls.cycle
 -- needs: spans | flows
 -- invariant: values_are_possible
 -- about: A call of a category cuda_runtime or cuda_driver is named after a function of CUDA or ROCm, or INVALID where Kineto does not know
---   its number; a flow is named as its category is.
+--   its number; a flow is named as its category is. Devices that stand in for CUDA's name their calls otherwise: silent where more
+--   than half of the calls are.
 -- source: kineto CuptiActivity.cpp (runtimeCbidName), RocprofActivity.cpp, output_json.cpp (handleLink); nine real traces
 -- message: {name} is no name of {category}
+with named as (
+  select cycle, row, name, category,
+    name in (
+      select number from words
+      where regexp_matches(text, '^(cuda|cu|hip|hsa|roc|_*hip|INVALID|[Uu]nknown|UNKNOWN|<|[0-9])')) as is_known
+  from spans where category in (number_of('cuda_runtime'), number_of('cuda_driver')))
 select cycle, row, word(name) as name, word(category) as category
-from spans
-where category in (number_of('cuda_runtime'), number_of('cuda_driver'))
-  and name not in (select number from words where regexp_matches(text, '^(cuda|cu|hip|hsa|roc|_*hip|INVALID|[Uu]nknown|UNKNOWN|<|[0-9])'))
+from named
+where not is_known and cycle in (select cycle from named group by cycle having count(*) filter (not is_known) <= 0.5 * count(*))
 union all
 select cycle, row, word(name), word(category)
 from flows where category in (number_of('ac2g'), number_of('fwdbwd')) and name <> category

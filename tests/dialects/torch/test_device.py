@@ -21,6 +21,9 @@ Event = dict[str, Any]
 NUMBERS = {
     "cudaLaunchKernel": 211,
     "cudaLaunchKernelExC": 430,
+    "mcLaunchKernel": 1,
+    "mcMemcpyAsync": 2,
+    "mcDeviceSynchronize": 3,
     "cudaMemcpyAsync": 41,
     "cudaMemsetAsync": 51,
     "cudaDeviceSynchronize": 165,
@@ -59,10 +62,12 @@ def flows(events: Iterable[Event]) -> list[Event]:
     return made
 
 
-def whole(launch: str = "cudaLaunchKernel", wait: str = "cudaDeviceSynchronize", count: int = 20) -> list[Event]:
+def whole(
+    launch: str = "cudaLaunchKernel", wait: str = "cudaDeviceSynchronize", count: int = 20, copies: str | None = None
+) -> list[Event]:
     """Return a window of launches with copies between them, and the wait at its end. Correlations are ten apart."""
     made: list[Event] = []
-    copies = "hipMemcpyAsync" if launch.startswith("hip") else "cudaMemcpyAsync"
+    copies = copies or ("hipMemcpyAsync" if launch.startswith("hip") else "cudaMemcpyAsync")
     for number in range(1, count + 1):
         at = 1000 + 20.0 * number
         if number % 5:
@@ -182,6 +187,11 @@ def around_a_graph() -> list[Event]:
     return [{**host, "ts": 1470, "dur": 100}, stream]
 
 
+def fine(events: list[Event]) -> list[Event]:
+    """Give times nanoseconds."""
+    return [{**one, "dur": one["dur"] and one["dur"] + 0.013} for one in events]
+
+
 #: What ProfilerActivity.CPU alone records beside a device: the calls, and the flows that begin at them.
 CALLS_ALONE = [one for one in whole() if not one["cat"].startswith(("kernel", "gpu_"))]
 #: A loop that waits for the device itself.
@@ -232,6 +242,8 @@ def late(events: list[Event], by_us: float) -> list[Event]:
         "no device at all": [],
         "calls of another thread until the profiler stops": both([*whole(), call("cudaHostAlloc", 2985, 999, tid=9)]),
         "branches of a graph that begin at once": both(BRANCHES),
+        "a device that stands in for CUDA's": both(whole("mcLaunchKernel", "mcDeviceSynchronize", 20, "mcMemcpyAsync")),
+        "a clock of steps of 100 ns": both([*whole(), call("cudaPeekAtLastError", 1900, 999, dur=0)]),
         "work of a graph on a lane of its own": on_lanes(both(of_a_graph(whole()))),
         "the annotation of a graph whose work moved": on_lanes(both(of_a_graph(whole()))) + around_a_graph(),
         "ranges of CUPTI instead of kernels": [*both(CALLS_ALONE), RANGE],
@@ -274,6 +286,7 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         (without(both(whole()), *range(0, 40, 2)), "flows_of_a_device_meet_what_they_connect", "I110", "error"),
         ([*both(whole()), flows(whole())[KERNEL]], "nothing_of_a_device_is_there_twice", "I114", "error"),
         (both(changed(whole(), KERNEL, dur=0)), "work_and_calls_take_time", "I106", "error"),
+        (both(fine(changed(whole(), LAUNCH, dur=0))), "work_and_calls_take_time", "I106", "error"),
         (both(changed(whole(), LAUNCH, dur=22)), "calls_of_a_thread_are_nested", "I112", "error"),
         ([*both(whole()), *annotation(dur=300)], "annotations_of_a_device_are_around_work", "I112", "error"),
         ([*both(whole()), *annotation(name="backward")], "annotations_of_a_device_are_of_the_host", "I115", "error"),
@@ -321,6 +334,7 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         "all launches, not their flows",
         "a flow twice",
         "a kernel without time",
+        "a call without time",
         "a call that lasts into the next",
         "an annotation that ends early",
         "an annotation of nothing",
