@@ -371,7 +371,12 @@ def _added(verdict: Verdict) -> list[Comparison]:
     """Return the operators that failed because they are called more often, those with most of the time first."""
     failed = _failed(verdict)
     # With a rule of the user, an operator that runs less often can fail too.
-    changes = [one for one in verdict.comparisons if one.metric == "operator_calls" and one.is_more]
+    # One that fails because of changed = "fail" alone is no more work.
+    changes = [
+        one
+        for one in verdict.comparisons
+        if one.metric == "operator_calls" and one.is_more and one.state is State.WORSE
+    ]
     return _by_weight(verdict, [one for one in changes if one.label in failed])
 
 

@@ -217,6 +217,15 @@ def test_added_work_is_named_where_no_operator_has_the_time(before, now, severit
     assert first.startswith("more work: aten::mm (") is is_work
 
 
+def test_what_fails_as_a_change_alone_is_no_more_work():
+    """With changed = "fail" a new operator that weighs nothing fails, and the step does no more."""
+    new = replace(comparison("operator_calls", None, 1, "aten::div"), state=State.CHANGED)
+    found = verdict(Outcome.FAILED, error(Code.R104, new.label), comparisons=[new])
+    assert more_work(found) == ""
+    worse = replace(found, comparisons=(replace(new, state=State.WORSE),))
+    assert more_work(worse) == "aten::div (new)"
+
+
 def test_added_work_leads_only_where_a_time_failed_and_no_operator_explains_it_otherwise():
     calls = comparison("operator_calls", 3, 7, "aten::mm")
     of_calls = error(Code.R102, calls.label)
