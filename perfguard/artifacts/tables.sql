@@ -73,6 +73,12 @@ create table others (
 -- Names and labels of the processes of traces. `process` is JSON; `is_name` is false for labels.
 create table processes (cycle integer, row bigint, process varchar, is_name boolean, text integer);
 
+-- What torch traces write of the lanes that they draw: names and places of threads, and places of processes. `kind` is the name of
+-- the metadata event; `place` is an integer, and `label` is the name.
+create table lane_marks (
+    cycle integer, row bigint, kind integer, process varchar, lane varchar, label integer, place bigint
+);
+
 -- Flow events, the ends of arrows between spans (s, t, f). `id` is an integer; `id_text` is the number of a text.
 create table flows (
     cycle integer, row bigint, is_start boolean, name integer, category integer, thread integer, time_ns bigint,

@@ -78,7 +78,8 @@ MAX_THREADS = MAX_PROCESSES = 100_000
 MAX_TEXTS = 500_000
 #: The tables that are filled.
 FILLED = (
-    "spans", "view_spans", "instants", "flows", "others", "processes", "traces", "devices", "host_details", *DETAILS
+    "spans", "view_spans", "instants", "flows", "others", "processes", "traces", "devices", "host_details", "lane_marks",
+    *DETAILS,
 )  # fmt: skip
 _NO_WORDS = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)
@@ -99,6 +100,7 @@ class TraceRows:
         self._processes: set[str] = set()
         #: Names and labels of processes that were added: MTIA's traces repeat them.
         self._named: set[tuple[str, str, str | None]] = set()
+        self._lanes: set[tuple[str, str, str, str | None, int]] = set()
         #: Numbers of texts that are not in the vocabulary of the trace.
         self._rare: set[int] = set()
 
@@ -121,6 +123,8 @@ class TraceRows:
                 "others", others, time_ns=_ns(others, "ts"), phase=phases[others.kinds], **self._arguments(others)
             )
         self._add_processes(events.of("M").named("process_name", "process_labels"))
+        if self._kind is None:
+            self._add_lanes(events.of("M").named(*LANES))
         words = events.vocabulary
         texts = len(words.names) + len(words.categories) + sum(map(len, words.texts.values())) + len(self._rare)
         if texts > MAX_TEXTS:
@@ -207,6 +211,30 @@ class TraceRows:
             process=np.array(processes, dtype=object),
             is_name=np.array([name == "process_name" for name in names], np.bool_),
             text=np.array([NULL if text is None else next(known) for text in texts], np.int64),
+        )
+
+    def _add_lanes(self, metadata: Events) -> None:
+        if not len(metadata):
+            return
+        found = [(kind, as_json(a), as_json(b), text, place) for kind, a, b, text, place in metadata.derived(lanes_of)]
+        first = {one: at for at, one in reversed(list(enumerate(found)))}
+        places = sorted(at for one, at in first.items() if one not in self._lanes)
+        self._lanes.update(first)
+        if len(self._lanes) > 3 * MAX_THREADS:
+            raise Unreadable(f"it names more than {MAX_THREADS} threads")
+        if not places:
+            return
+        kinds, processes, lanes, texts, orders = zip(*(found[at] for at in places), strict=True)
+        known = iter(self._rare_words(text for text in texts if text is not None))
+        self._batch.add(
+            "lane_marks",
+            self._cycle,
+            row=metadata.rows[places],
+            kind=np.array(list(map(self._batch.word, kinds)), np.int64),
+            process=np.array(processes, dtype=object),
+            lane=np.array(lanes, dtype=object),
+            label=np.array([NULL if text is None else next(known) for text in texts], np.int64),
+            place=np.array(orders, np.int64),
         )
 
     def _add(self, table: str, events: Events, **columns: Any) -> None:
@@ -374,14 +402,33 @@ def names_of_processes(metadata: Events) -> list[tuple[str, Any, str | None]]:
 
 
 def _text_of(name: str, arguments: Any) -> str | None:
+    text = _object(arguments).get("name" if name == "process_name" else "labels")
+    return text if isinstance(text, str) else None
+
+
+def _object(arguments: Any) -> Mapping[str, Any]:
     if type(arguments) is not Raw:
-        return None
+        return {}
     try:
         found = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
-        return None
-    text = found.get("name" if name == "process_name" else "labels") if isinstance(found, dict) else None
-    return text if isinstance(text, str) else None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+#: The metadata events about lanes.
+LANES = ("thread_name", "thread_sort_index", "process_sort_index")
+
+
+def lanes_of(metadata: Events) -> list[tuple[str, Any, Any, str | None, int]]:
+    """Return for each metadata event of `LANES` its name, process, thread, and the text and the integer in its arguments."""
+    return [(event.name, event.pid, event.tid, *_lane(_object(event.args))) for event in metadata.events]
+
+
+def _lane(arguments: Mapping[str, Any]) -> tuple[str | None, int]:
+    text, place = arguments.get("name"), arguments.get("sort_index")
+    number = place if isinstance(place, int) and abs(place) <= BEYOND else NULL
+    return text if isinstance(text, str) else None, number
 
 
 def hashed_arguments(events: Events) -> Any:

@@ -33,7 +33,7 @@ shown as (
   from devices join threads on threads.number = devices.thread join behind using (cycle)
   where try_cast(process as bigint) between 0 and last
   union all
-  select cycle, row, process, 'label ' || word(text) from processes where not is_name)
+  select cycle, row, process, 'label ' || word(processes.text) from processes where not is_name)
 select cycle, min(row) as row, process, to_json(arg_min(name, row))::text as name
 from shown anti join named using (cycle, process)
 where cycle in (select cycle from named) and process <> '-1' and regexp_full_match(process, '-?[0-9]+')
@@ -319,15 +319,15 @@ where start_before <= start_behind and (start_ns < start_before - 1000 or start_
 -- headline: the times are in another unit
 -- needs: spans
 -- invariant: of_one_run
--- about: The base of a trace and its first event are before the year 2100: with another unit they are not. No lower bound: without a
---   base the clock may count from the start of the machine.
+-- about: The base of a trace and its first event are before the year 2100: with another unit they are not. A base is a time of the wall
+--   clock, so one that is after January of 1970 is after 2001. Without a base the clock may count from the start of the machine.
 -- source: kineto output_json.cpp: ts is relative to baseTimeNanoseconds, which is of the wall clock
--- message: its first event is {years:.0f} years after 1970
+-- message: its first event is {years:.1f} years after 1970
 select cycle, (coalesce(any_value(base_ns), 0)::hugeint + min(start_ns)) / 31556952e9 as years
 from spans left join traces using (cycle)
 where category in (number_of('cpu_op'), number_of('Operator'), number_of('kernel'), number_of('Kernel'))
 group by cycle
-having years > 130
+having years > 130 or any_value(base_ns) between 1000000000000000 and 999999999999999999
 
 -- check: external_ids_follow_their_events
 -- code: I101
@@ -575,3 +575,167 @@ where event_index is not null and (module_id is not null and (not starts_with(te
 -- source: torch/profiler/profiler.py, tensorboard_trace_handler; kineto output_json.cpp, finalizeTrace
 -- message: the file is named after {named_ns} ns, the trace in it was written to one of {written_ns} ns
 select cycle, named_ns, written_ns from traces where named_ns <> written_ns
+
+-- check: lanes_have_names_and_places
+-- code: I103
+-- headline: a lane has a name or a place, not both
+-- needs: lane_marks
+-- invariant: counted_twice_agrees
+-- about: Kineto writes the name and the place of a thread together, and the name and the label of a process. Asked where any has a place
+--   or a label: torch 1.8 wrote no places. The name of a thread has its number. Overhead (-1) has no label.
+-- source: kineto output_json.cpp, handleResourceInfo and handleDeviceInfo;
+--   torch/profiler/_chrome_trace_export.py; all real traces, of torch 1.8 as well
+-- message: {found}
+with placed as (select distinct cycle from lane_marks where kind = number_of('thread_sort_index')),
+threads_named as (select distinct cycle, process, lane from lane_marks where kind = number_of('thread_name')),
+threads_placed as (select distinct cycle, process, lane from lane_marks where kind = number_of('thread_sort_index')),
+names as (
+  select cycle, row, process from processes where is_name and regexp_full_match(process, '[0-9]+'))
+select cycle, min(row) as row, 'thread ' || process || '/' || lane || ' has a place (thread_sort_index) and no name' as found
+from lane_marks anti join threads_named using (cycle, process, lane)
+where kind = number_of('thread_sort_index')
+group by cycle, process, lane
+union all
+select cycle, min(row), 'thread ' || process || '/' || lane || ' has a name and no place (thread_sort_index)'
+from lane_marks anti join threads_placed using (cycle, process, lane)
+where kind = number_of('thread_name') and cycle in (from placed)
+group by cycle, process, lane
+union all
+select cycle, row, 'process ' || process || ' has a name and no label'
+from names anti join (from processes where not is_name) as found using (cycle, process)
+where cycle in (select cycle from processes where not is_name)
+union all
+select cycle, row, 'thread ' || process || '/' || lane || ' is called ' || word(label)
+from lane_marks
+where kind = number_of('thread_name') and try_cast(regexp_extract(word(label), '^(?:thread|stream) -?([0-9]{1,18})\b', 1) as bigint)
+  <> try_cast(regexp_extract(lane, '([0-9]{1,18}) ?"?$', 1) as bigint)
+
+-- check: memory_is_where_and_what_it_can_be
+-- code: I107
+-- headline: a memory event cannot be
+-- needs: instants
+-- about: What is allocated is part of the total behind it, and of what CUDA or ROCm has reserved (0: not known). A block of the host begins
+--   at a multiple of 16 bytes, one of CUDA or ROCm at one of 256.
+-- source: c10/core/alignment.h and CPUAllocator.cpp: 64, on phones 16; c10/cuda/CUDACachingAllocator.cpp: 512; CUDA's own: 256
+-- message: {bytes:+d} bytes at {address}, a total of {total} bytes and {reserved} bytes reserved: {why}
+with judged as (
+  select cycle, row, bytes, address, total_bytes, reserved_bytes,
+    case
+      when total_bytes < greatest(bytes, 0) then 'the total is less than what was allocated'
+      when device_type = 1 and reserved_bytes > 0 and total_bytes > reserved_bytes then 'the total is more than what is reserved'
+      when device_type = 0 and address % 16 <> 0 or device_type = 1 and address % 256 <> 0 then 'no block begins there'
+    end as why
+  from own_memory_events)
+select cycle, row, bytes, coalesce(address::text, 'no address') as address, total_bytes as total, coalesce(reserved_bytes::text, 'no') as reserved, why
+from judged where why is not null
+
+-- check: memory_events_are_of_their_category
+-- code: S103
+-- needs: instants
+-- invariant: values_are_possible
+-- about: A memory event is of the category cpu_instant_event; torch 1.8 wrote none. Exact.
+-- source: torch/csrc/profiler/kineto_shim.cpp and collection.cpp; kineto ActivityType.cpp
+-- message: [memory] is of the category {category}
+select cycle, row, word(category) as category
+from instants
+where name = number_of('[memory]') and category <> number_of('cpu_instant_event')
+
+-- check: sequences_rise_with_the_forward_pass
+-- code: I106
+-- headline: a forward operator has a Sequence number of an earlier one
+-- needs: host_details
+-- invariant: order_of_time
+-- about: The Sequence numbers of the forward operators of a thread do not fall. Exact, but for operators of one moment.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- source: aten/src/ATen/SequenceNumber.cpp: each thread has a counter; 22 000 pairs in 130 real traces
+-- message: {name} has Sequence number {sequence}, and {before_name} before it {before}
+with placed as (
+  select cycle, row, name, sequence, start_ns, lag(sequence) over starts as before, lag(name) over starts as before_name,
+    lag(start_ns) over starts as before_ns
+  from autograd_operators where not is_backward
+  window starts as (partition by cycle, thread order by start_ns, row))
+select cycle, row, word(name) as name, sequence, word(before_name) as before_name, before
+from placed where sequence < before and start_ns > before_ns + 1000
+
+-- check: a_sequence_has_one_flow
+-- code: I114
+-- needs: flows, host_details
+-- about: One flow at most leads from the forward operator of a Sequence number. Exact, where one thread ran forward operators.
+-- source: torch/csrc/profiler/collection.cpp, generateForwardBackwardLink, forgets the operator once it has a flow
+-- message: the flow {id} begins at Sequence number {sequence}, as flow {earlier} does
+with begun as (
+  select cycle, sequence, id, min(row) as row from connected_sequences where is_start group by all),
+ambiguous as (select cycle, id from begun group by all having count(*) > 1),
+single as (
+  select cycle from autograd_operators where not is_backward group by cycle having count(distinct thread) = 1),
+shared as (
+  select cycle, sequence, min(id) as earlier
+  from begun anti join ambiguous using (cycle, id) where cycle in (from single)
+  group by all having count(distinct id) > 1)
+select cycle, row, id, sequence, earlier
+from begun join shared using (cycle, sequence) anti join ambiguous using (cycle, id)
+where id > earlier
+
+-- check: python_functions_have_their_caller
+-- code: I115
+-- headline: a Python function is not inside the one that called it
+-- needs: python_calls
+-- invariant: references_resolve
+-- about: A Python function inside of another on its thread has a caller on that thread. Exact.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- source: torch/csrc/profiler/collection.cpp, build_tree: the next around it on its thread, another thread only where there is none;
+--   80 000 functions in 60 real traces
+-- message: {name} is inside of another Python function on its thread, and its caller (Python parent id {parent}) is not
+with calls as (
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, python_id, parent_id
+  from spans join python_calls using (cycle, row)
+  where event_index is not null and python_id is not null),
+placed as (
+  select *, max(end_ns) over (
+    partition by cycle, thread order by start_ns, python_id rows between unbounded preceding and 1 preceding) as open_ns
+  from calls)
+select placed.cycle, placed.row, word(placed.name) as name, coalesce(placed.parent_id::text, 'none') as parent
+from placed left join calls as callers on callers.cycle = placed.cycle and callers.python_id = placed.parent_id
+where open_ns > placed.start_ns + 1000
+  and (placed.parent_id is null or callers.row is not null and callers.thread <> placed.thread)
+
+-- check: python_functions_end_with_their_caller
+-- code: I112
+-- severity: note
+-- headline: a Python function outlasts the one that called it
+-- needs: python_calls
+-- invariant: inside_its_whole
+-- about: A Python function ends before its caller on the same thread does. A note: torch pairs calls and returns itself, and loses some.
+-- tolerance: 1 us: whole microseconds until torch 2.1
+-- message: {name} ends {after_us:.3f} us after its caller {caller}
+with calls as (
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, python_id, parent_id
+  from spans join python_calls using (cycle, row))
+select called.cycle, called.row, word(called.name) as name, word(callers.name) as caller, (called.end_ns - callers.end_ns) / 1000 as after_us
+from calls as called
+join calls as callers on callers.cycle = called.cycle and callers.python_id = called.parent_id and callers.thread = called.thread
+where called.end_ns > callers.end_ns + 1000 and called.start_ns <= callers.end_ns
+
+-- check: inputs_are_described_one_by_one
+-- code: S103
+-- headline: what is said of the inputs of an operator cannot be
+-- needs: spans
+-- invariant: values_are_possible
+-- about: An operator has as many Input Dims as Input type, no size is negative, and what is no tensor has no sizes. Exact.
+-- source: torch/csrc/profiler/util.cpp, inputs of one call; torch/csrc/profiler/collection.cpp, InputOutputEncoder; 100 000 operators
+-- message: {name} has Input Dims {dims} and Input type {types}
+with described as (
+  select distinct input_shapes, input_types from spans where input_shapes is not null and input_types is not null),
+texts as (
+  select input_shapes, input_types, shapes.text as dims, types.text as types
+  from described
+  join words as shapes on shapes.number = input_shapes
+  join words as types on types.number = input_types
+  where json_valid(shapes.text) and json_valid(types.text)),
+odd as (
+  select input_shapes, input_types, dims, types from texts
+  where json_array_length(dims) <> json_array_length(types) or regexp_matches(dims, '-[0-9]')
+    or len(list_filter(list_zip(from_json(dims, '["json"]'), from_json(types, '["varchar"]')),
+      lambda one: one[2] in ('', 'Scalar', 'ScalarList') and one[1]::varchar <> '[]')) > 0)
+select cycle, row, word(name) as name, shown(dims) as dims, shown(types) as types
+from spans join odd using (input_shapes, input_types)

@@ -633,3 +633,25 @@ anti join spans as drawn on drawn.cycle = placed.cycle and drawn.thread = placed
 where placed.row is not null and placed.annotation > 0 and placed.end_ns <= placed.until_ns
   and (placed.cycle, placed.row) not in (select (cycle, row) from graph_work)
   and (placed.cycle, placed.thread) not in (from overlapping)
+
+-- check: figures_of_a_kernel_are_together
+-- code: S103
+-- headline: a kernel lacks a figure
+-- needs: device_details, spans
+-- invariant: values_are_possible
+-- about: A kernel of CUDA has registers, shared memory, grid, block and occupancy together, none of them negative, and a grid and a block
+--   are of at least 1. Exact.
+-- source: kineto CuptiActivity.cpp, metadataJson of a kernel, since torch 1.8; six real traces of CUDA
+-- message: {name} has registers {registers}, shared memory {shared_memory}, grid {grid}, block {block} and occupancy {occupancy}
+with figures as (
+  select work.cycle, row, name, registers, shared_memory, grid, block, occupancy,
+    [registers is not null, shared_memory is not null, occupancy is not null, coalesce(grids.size > 0, false), coalesce(blocks.size > 0, false)]
+      as known
+  from detailed_work as work
+  left join extents as grids on grids.number = work.grid
+  left join extents as blocks on blocks.number = work.block
+  where is_kernel)
+select cycle, row, word(name) as name, coalesce(registers::text, 'none') as registers, coalesce(shared_memory::text, 'none') as shared_memory,
+  coalesce(word(grid), 'none') as grid, coalesce(word(block), 'none') as block, coalesce(occupancy::text, 'none') as occupancy
+from figures
+where list_contains(known[:3], true) and list_contains(known, false)

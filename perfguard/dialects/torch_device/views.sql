@@ -70,7 +70,7 @@ where work.cycle in (
 -- Triples of numbers, as Kineto writes a grid and a block, and how many they are together.
 create view extents as
 select number, list_product(try_cast(text as double[])) as size from words
-where regexp_full_match(text, '\[[0-9]{1,18}, *[0-9]{1,18}, *[0-9]{1,18}\]');
+where regexp_full_match(text, '\[\s*[0-9]{1,18}\s*,\s*[0-9]{1,18}\s*,\s*[0-9]{1,18}\s*\]');
 
 -- Cycles in which devices were recorded, by what ProfilerActivity.CPU alone leaves out: what runs there, its annotations, waits and
 -- overhead, an end of a flow on a device, or the wait of the profiler itself. That is the only one for a device, or the second

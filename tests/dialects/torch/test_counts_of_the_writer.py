@@ -334,6 +334,7 @@ def python_functions(tmp_path: Path, **changed: Any) -> Found:
         for key, value in changed.get(f"of_{number}", {}).items():
             (args if key in args or key.startswith("Python") else one)[key] = value
         events.append(one)
+    events.append({"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 200})
     (tmp_path / "rank0.pt.trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     return {(one.check, one.code.name, one.severity.value) for one in inspect(read_recording(tmp_path)).findings}
 
@@ -379,6 +380,191 @@ def test_a_file_with_the_trace_of_another_is_found(tmp_path, name, written, is_f
     (tmp_path / f"{name}.pt.trace.json").write_text(json.dumps(document))
     found = {(one.check, one.code.name, one.severity.value) for one in inspect(read_recording(tmp_path)).findings}
     assert (("a_trace_is_in_the_file_it_was_written_to", "I113", "error") in found) == is_found
+
+
+# -- lanes, memory, inputs, times ------------------------------------------------------------------------------------------
+
+
+def lane_of(name: str) -> Callable[[Document], Document]:
+    """Return a function that finds the first metadata event of a name, of a process with a number."""
+    return lambda document: next(one for one in named(document, name) if isinstance(one["pid"], int))
+
+
+def without_lane(name: str) -> Callable[[Document], None]:
+    """Return an edit that removes the metadata events of a name, except of processes that are no number."""
+
+    def edit(document: Document) -> None:
+        events = document["traceEvents"]
+        document["traceEvents"] = [one for one in events if one["name"] != name or not isinstance(one["pid"], int)]
+        # One of another lane stays.
+        document["traceEvents"].append({**lane_of(name)({"traceEvents": events}), "pid": 99})
+
+    return edit
+
+
+def move_lane(name: str, key: str) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        lane_of(name)(document)[key] += 1
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        without_lane("thread_name"),
+        without_lane("thread_sort_index"),
+        without_lane("process_labels"),
+        move_lane("thread_name", "tid"),
+        move_lane("thread_name", "pid"),
+        move_lane("thread_sort_index", "tid"),
+        lambda document: lane_of("thread_name")(document)["args"].update(name="thread 77 (python)"),
+    ],
+)
+def test_a_lane_with_half_of_its_metadata_is_found(after, edit):
+    assert ("lanes_have_names_and_places", "I103", "error") in after(edit)
+
+
+def no_places(document: Document) -> None:
+    """Write what torch 1.8 did."""
+    for name in ("thread_sort_index", "process_sort_index"):
+        without(document, name)
+
+
+def no_names_of_processes(document: Document) -> None:
+    """Write what Kineto does without /proc."""
+    for name in ("process_name", "process_labels"):
+        without(document, name)
+
+
+def lanes_twice(document: Document) -> None:
+    """Repeat them, as MTIA's traces do."""
+    document["traceEvents"] += named(document, "thread_") + named(document, "process_")
+
+
+@pytest.mark.parametrize("edit", [no_places, no_names_of_processes, lanes_twice])
+def test_lanes_may_be_without_places_and_processes_without_names(after, edit):
+    assert not [one for one in after(edit) if one[2] == "error"]
+
+
+def test_a_label_of_an_unnamed_process_is_named_in_the_message(after):
+    label = {"ph": "M", "name": "process_labels", "pid": 5, "tid": 0, "ts": 0, "args": {"labels": "GPU 5"}}
+    assert ("processes_are_named_together", "I103", "error") in after(
+        lambda document: document["traceEvents"].append(label)
+    )
+
+
+def memory(**changes: Any) -> Callable[[Document], None]:
+    """Return an edit of the fifth memory event; the others are of the same device."""
+
+    def edit(document: Document) -> None:
+        events = named(document, "[memory]")
+        for one in events:
+            one["args"] |= {key: value for key, value in changes.items() if key == "Device Type"}
+            if changes.get("Device Type") == 1:
+                one["args"] |= {"Device Id": 0, "Total Reserved": 2**40, "Addr": one["args"]["Addr"] * 16}
+        allocations = [one for one in events if one["args"]["Bytes"] > 0]
+        allocations[5]["args"] |= changes
+
+    return edit
+
+
+CANNOT_BE = ("memory_is_where_and_what_it_can_be", "I107", "error")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"Addr": 94_134_243_940_549},
+        {"Total Allocated": 1},
+        {"Device Type": 1, "Total Reserved": 1},
+        {"Device Type": 1, "Addr": 94_134_243_940_560},
+    ],
+)
+def test_memory_that_cannot_be_is_found(after, changes):
+    assert CANNOT_BE in after(memory(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"Addr": 94_134_243_940_560}, {"Device Type": 1}, {"Device Type": 1, "Total Reserved": 0}]
+)
+def test_memory_that_can_be_is_right(after, changes):
+    assert CANNOT_BE not in after(memory(**changes))
+
+
+def test_memory_of_another_category_is_found(after):
+    def edit(document: Document) -> None:
+        named(document, "[memory]")[3]["cat"] = "cpu_instant_eventx"
+
+    assert ("memory_events_are_of_their_category", "S103", "error") in after(edit)
+
+
+def lower_a_sequence(document: Document) -> None:
+    forward = [one for one in of(document, "cpu_op") if one["args"].get("Fwd thread id") == 0]
+    max(forward, key=lambda one: one["ts"])["args"]["Sequence number"] = 0
+
+
+def one_sequence(document: Document) -> None:
+    for one in of(document, "cpu_op"):
+        if "Sequence number" in one["args"]:
+            one["args"]["Sequence number"] = 7
+
+
+def test_a_sequence_number_that_falls_is_found(after):
+    assert ("sequences_rise_with_the_forward_pass", "I106", "error") in after(lower_a_sequence)
+
+
+def test_a_sequence_number_of_all_is_found(after):
+    assert ("a_sequence_has_one_flow", "I114", "error") in after(one_sequence)
+
+
+def inputs(name: str, change: Callable[[list[Any]], Any]) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        found = next(
+            one["args"]
+            for one in of(document, "cpu_op")
+            if one["args"].get("Input Dims", [[]])[0] and "Scalar" in one["args"]["Input type"]
+        )
+        found[name] = change(found[name])
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        inputs("Input Dims", lambda found: found[1:]),
+        inputs("Input type", lambda found: found[1:]),
+        inputs("Input type", lambda found: ["", *found[1:]]),
+        inputs("Input Dims", lambda found: [[-size for size in found[0]], *found[1:]]),
+        inputs("Input Dims", lambda found: [[2, 3]] * len(found)),
+    ],
+)
+def test_inputs_that_are_described_in_two_ways_are_found(after, edit):
+    assert ("inputs_are_described_one_by_one", "S103", "error") in after(edit)
+
+
+def test_a_base_of_1970_is_found(after):
+    check = ("times_are_of_this_century", "I113", "error")
+    assert check in after(lambda document: document.update(baseTimeNanoseconds=1_790_857_026_000_000))
+
+
+def test_a_trace_without_a_base_counts_from_anywhere(after):
+    found = after(lambda document: document.pop("baseTimeNanoseconds"))
+    assert not [one for one in found if one[0] == "times_are_of_this_century"]
+
+
+@pytest.mark.parametrize("caller", [None, 5])
+def test_a_python_function_inside_of_another_has_its_caller_on_its_thread(tmp_path, caller):
+    found = python_functions(tmp_path, of_3={"Python parent id": caller})
+    assert ("python_functions_have_their_caller", "I115", "error") in found
+
+
+def test_a_python_function_that_outlasts_its_caller_is_a_note(tmp_path):
+    found = python_functions(tmp_path, of_3={"dur": 40})
+    assert [one for one in found if one[0] == "python_functions_end_with_their_caller"] == [
+        ("python_functions_end_with_their_caller", "I112", "note")
+    ]
 
 
 def test_the_recording_is_right_as_it_is(after):

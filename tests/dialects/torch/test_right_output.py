@@ -64,8 +64,10 @@ def step(number: int, ts: float, last: float = 100.0) -> Document:
 
 
 def written(place: Path, *events: Document, **header: Any) -> Path:
-    """Write a trace; return its directory."""
-    document = {"schemaVersion": 1, "traceEvents": events} | header
+    """Write a trace with the mark that is always its last; return its directory."""
+    last = max((one.get("ts", 0) + one.get("dur", 0) for one in events), default=0)
+    mark = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": last + 1}
+    document = {"schemaVersion": 1, "traceEvents": [*events, mark]} | header
     (place / "rank0.pt.trace.json").write_text(json.dumps(document))
     return place
 
