@@ -340,6 +340,7 @@ MOVES = {"STRING_IDS": texts("SDMA"), "COMMUNICATION_OP": OPERATION}
 MOVED = [{**task(one, 0, 9), "connectionId": 1, "taskType": 100} for one in (1, 2)]
 KERNEL_ROWS = [task(one, 100 * one, 100 * one + 90) for one in range(1, 21)]
 DESCRIBED = [{"globalTaskId": one, "taskType": ID["AI_CORE"]} for one in range(1, 21)]
+VERSION = [{"name": f"SCHEMA_VERSION{part}", "value": "1"} for part in ("", "_MAJOR", "_MINOR", "_MICRO")]
 MODULES = [
     {"moduleId": module, "timestampNs": at, "totalReserved": 0, "deviceId": 0} for module in range(5) for at in range(4)
 ]
@@ -413,9 +414,22 @@ def block_of(at: int, allocated: int) -> dict[str, Any]:
             {"MEMORY_RECORD": [record_of(5, 512)], "OP_MEMORY": [block_of(5, 0)]},
             ["OP_MEMORY[0]"],
         ),
+        (
+            "blocks_of_the_database_are_in_its_record",
+            {
+                "MEMORY_RECORD": [record_of(one, 512) for one in range(20)],
+                "OP_MEMORY": [{**block_of(one, 512), "allocationTotalReserved": 9} for one in range(20)],
+            },
+            [f"OP_MEMORY[{one}]" for one in range(20)],
+        ),
+        ("kernels_have_their_launch", {**LAUNCHES, "TASK": KERNEL_ROWS, "COMPUTE_TASK_INFO": DESCRIBED}, ["CANN_API"]),
+        ("kernels_have_their_launch", {**LAUNCHES, "TASK": KERNEL_ROWS[:2], "COMPUTE_TASK_INFO": DESCRIBED}, []),
+        ("the_version_of_the_schema_is_whole", {"META_DATA": VERSION}, []),
+        ("the_version_of_the_schema_is_whole", {"META_DATA": VERSION[:3]}, ["META_DATA"]),
+        ("the_version_of_the_schema_is_whole", {"META_DATA": [{"name": "ENV_VARIABLES", "value": "{}"}]}, []),
         ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": MODULES}, []),
         ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": MODULES[1:]}, ["NPU_MODULE_MEM"]),
-        ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": [*MODULES[:4], *MODULES[6:8], MODULES[11]]}, []),
+        ("samples_of_a_time_are_whole", {"NPU_MODULE_MEM": [*MODULES[:17:5], MODULES[16]]}, []),
         ("tensors_have_shape_type_and_format", {**TENSORS, "COMPUTE_TASK_INFO": [TWO]}, []),
         (
             "tensors_have_shape_type_and_format",
@@ -458,3 +472,26 @@ def test_a_database_is_of_the_recording_that_profiler_info_describes(tmp_path, c
     path.write_text(json.dumps(info))
     findings = inspect(read_recording(tmp_path)).findings
     assert [one.check for one in findings if one.severity is Severity.ERROR] == said
+
+
+def moved_over(kind: str, source: int) -> dict[str, Any]:
+    return {
+        "hccl_op_name": f"allreduce-{kind}",
+        "group_name": "1",
+        "src_rank": str(source),
+        "dst_rank": "0",
+        "step": "step1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([moved_over("total", 0), moved_over("top1", 0), moved_over("bottom1", 1)], []),
+        ([moved_over("total", 0), moved_over("top1", 0), moved_over("total", 1)], ["CommAnalyzerMatrix[2]"]),
+        ([moved_over("top1", 0)], []),
+    ],
+)
+def test_links_have_a_total_and_a_fastest_one(rows, said):
+    places = found("links_of_the_matrix_are_whole", {}, {"CommAnalyzerMatrix": rows})
+    assert [place for place, _ in places] == said
