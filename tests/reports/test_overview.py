@@ -221,9 +221,9 @@ def test_what_fails_as_a_change_alone_is_no_more_work():
     """With changed = "fail" a new operator that weighs nothing fails, and the step does no more."""
     new = replace(comparison("operator_calls", None, 1, "aten::div"), state=State.CHANGED)
     found = verdict(Outcome.FAILED, error(Code.R104, new.label), comparisons=[new])
-    assert more_work(found) == ""
+    assert where_text(found) == ""
     worse = replace(found, comparisons=(replace(new, state=State.WORSE),))
-    assert more_work(worse) == "aten::div (new)"
+    assert where_text(worse) == "The step does more work: aten::div (new)."
 
 
 def test_added_work_leads_only_where_a_time_failed_and_no_operator_explains_it_otherwise():
