@@ -335,8 +335,9 @@ def where_text(verdict: Verdict, *, shapes: bool = True, after_work: bool = Fals
         return ""
     step, found = step_time_of(verdict), attribution_of(verdict)
     is_slower = step is not None and (step.change or 0) > 0
-    if step is not None and is_slower and step.metric == "run_blocked_time":
-        return new_pause_text(verdict)
+    is_waiting = is_slower and step is not None and step.metric == "run_blocked_time"
+    if is_waiting and (pause := new_pause_text(verdict)):
+        return pause
     if is_slower and isinstance(found, tuple):
         return _where_the_time_went(verdict, found, shapes=shapes)
     if added := _added(verdict):
