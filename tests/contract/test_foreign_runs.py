@@ -130,6 +130,10 @@ def test_operators_outside_of_the_only_step_are_operators(trace):
         numbered = [one for one in document["traceEvents"] if "Ev Idx" in one.get("args", {})]
         for number, event in enumerate(sorted(numbered, key=lambda one: one["args"]["Ev Idx"])):
             event["args"]["Ev Idx"] = number
+        external = sorted(event["args"]["External id"] for event in numbered if event["args"].get("External id"))
+        for number, event in enumerate(sorted(numbered, key=lambda one: one["args"]["Ev Idx"])):
+            if event["args"].get("External id"):
+                event["args"]["External id"] = external[0] + number
 
     assert codes(edited(trace, edit)) == set()
 
@@ -392,7 +396,8 @@ def test_a_process_that_died_in_the_window_is_told_beside_what_is_missing(cycle)
 def trace_of():
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5.0, "dur": 1.0, "args": {}}
     named = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}}
-    return {"traceEvents": [event, named]}
+    end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 7.0}
+    return {"traceEvents": [event, named, end]}
 
 
 @pytest.mark.parametrize(

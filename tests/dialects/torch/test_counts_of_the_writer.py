@@ -99,13 +99,40 @@ def keep_handles_in_tensors(document: Document) -> None:
     document["traceEvents"].append({**operator, "name": "aten::zeros", "ts": first["ts"] - 3, "dur": 1, "args": {}})
 
 
-@pytest.mark.parametrize("edit", [shorten_a_step, delay_a_step])
+def run_before_the_first_step(document: Document) -> None:
+    first = min(named(document, "ProfilerStep#"), key=lambda one: one["ts"])
+    operator = min(of(document, "cpu_op"), key=lambda one: one["dur"])
+    operator["ts"] = first["ts"] - 5
+
+
+def run_behind_the_last_step(document: Document) -> None:
+    last = max(named(document, "ProfilerStep#"), key=lambda one: one["ts"])
+    operator = min(of(document, "cpu_op"), key=lambda one: one["dur"])
+    operator["ts"] = last["ts"] + last["dur"] + 5
+
+
+def mark_one_step(document: Document) -> None:
+    """Leave one mark, drawn right before the loop ends."""
+    marks = sorted(named(document, "ProfilerStep#"), key=lambda one: one["ts"])
+    document["traceEvents"] = [one for one in document["traceEvents"] if one not in marks[:-1]]
+
+
+@pytest.mark.parametrize("edit", [run_before_the_first_step, run_behind_the_last_step])
 def test_an_operator_outside_of_the_steps_is_found(after, edit):
     assert ("operators_run_in_steps", "I112", "error") in after(edit)
 
 
 @pytest.mark.parametrize(
-    "edit", [mark_on_two_threads, keep_handles_in_tensors, lambda document: without(document, "ProfilerStep#")]
+    "edit",
+    [
+        mark_on_two_threads,
+        mark_one_step,
+        keep_handles_in_tensors,
+        # A part of the loop is marked: much is outside.
+        shorten_a_step,
+        delay_a_step,
+        lambda document: without(document, "ProfilerStep#"),
+    ],
 )
 def test_what_may_run_outside_of_the_steps_is_right(after, edit):
     assert not [one for one in after(edit) if one[0] == "operators_run_in_steps"]
