@@ -320,7 +320,8 @@ from share_factors
 -- about: `aic_mac_ratio` = `aic_mac_time(us)` / `aicore_time(us)`, so for every unit and for aiv. Silent where more than one row in
 --   ten breaks it, since then it is another convention; but not where one in ten keeps it, and the other units of its core do.
 -- tolerance: what three decimals of each cost
--- source: torch_npu level 1, real output, both ranks
+-- source: msprof: calculate_ai_core_data.py (add_pipe_time makes the time of each unit of its ratio in the same way); torch_npu level 1, real
+--   output, both ranks
 -- message: {ratio} is {value:g}, {part} is {part_us:g} of {whole_us:g} in {whole}
 select cycle, row, word(counter) as ratio, value, replace(word(counter), '_ratio', '_time(us)') as part, part_us, whole_us,
   if(starts_with(word(counter), 'aic'), 'aicore_time(us)', 'aiv_time(us)') as whole
@@ -422,18 +423,19 @@ where start_ns < other_ns and end_ns > other_ns
 -- needs: view_spans, profiler_info_run
 -- about: From the first to the last event of the host's operators is at most what profiler_info says was profiled: from start_monotonic,
 --   read before the profiler starts, to MonotonicTimeEnd, read after it stopped.
--- tolerance: 1 s: nobody says how exact the clock of events is
--- source: torch_npu 2.14: profiler_interface.py; both real ranks of torch_npu level 1; not run on a device
+-- tolerance: 1 s, and one part in 10 000 of the time since the machine started: NTP steers the clock of the end, not that of the start
+-- source: torch_npu 2.14: profiler_interface.py, csrc/toolkit/profiler/common/utils.h (GetClockMonotonicRawNs); both real ranks of
+--   torch_npu level 1
 -- message: {name} at {start_us:.3f} us lies in {span_s:.6g} s of operators, though {window_s:.6g} s were profiled
 with ends as (
   select cycle, min(start_ns) as first_ns, max(end_ns) as last_ns, median(start_ns) as middle_ns
   from traced_operators group by cycle),
 windows as (
-  select cycle, monotonic_time_end_ns::hugeint - start_monotonic_ns as window_ns
+  select cycle, monotonic_time_end_ns::hugeint - start_monotonic_ns as window_ns, start_monotonic_ns // 10000 as drift_ns
   from profiler_info_run where monotonic_time_end_ns > start_monotonic_ns and start_monotonic_ns > 0),
 beyond as (
   select ends.*, window_ns from ends join windows using (cycle)
-  where last_ns::hugeint - first_ns > window_ns + 1000000000)
+  where last_ns::hugeint - first_ns > window_ns + 1000000000 + drift_ns)
 select cycle, arg_max(row, greatest(abs(start_ns - middle_ns), abs(end_ns - middle_ns))) as row,
   to_json(word(arg_max(name, greatest(abs(start_ns - middle_ns), abs(end_ns - middle_ns)))))::text as name,
   arg_max(start_ns, greatest(abs(start_ns - middle_ns), abs(end_ns - middle_ns))) / 1000 as start_us,
@@ -443,14 +445,15 @@ group by cycle
 
 -- check: kernels_are_cached_tasks
 -- code: I101
+-- severity: warning
 -- headline: l2_cache lacks kernels
 -- layouts: pt-npu
 -- needs: cached_kernels
 -- in: l2_cache
 -- about: A kernel on AI Core or a vector core has its row in l2_cache, which has one a task; not tasks that use both kinds of core. The first task may lack
---   one. Checked in what is in the file by its share: a row of its own may be lost.
+--   one. A warning: msprof writes the counters that the device sent, and no public source says that it sends those of each task.
 -- tolerance: one in ten
--- source: msprof: a task's counters of the cache are read when it ends; 171 of 172 kernels of both real ranks of torch_npu level 1
+-- source: msprof: get_l2_cache_data.py; 171 of 172 kernels of both real ranks of torch_npu level 1
 -- message: {lost} of {kernels} kernels of kernel_details.csv have no row here, the first is task {task} of stream {stream}
 select cycle, count(*) as kernels, count(*) filter (not is_met) as lost, arg_min(task, row) filter (not is_met) as task,
   arg_min(stream, row) filter (not is_met) as stream
@@ -463,8 +466,10 @@ from cached_kernels group by cycle having lost > 1 and lost > 0.1 * count(*)
 -- needs: kernels, view_spans
 -- in: kernel_details
 -- files: trace_view
--- about: A kernel is drawn in the lane of its stream. Not checked where one in ten is not.
--- source: msprof: the thread of a task in the timeline is its physical stream; all 374 kernels of both real ranks of torch_npu level 1
+-- about: A kernel is drawn in the lane of its stream. An error of a stream of which nine in ten kernels are; else a warning where nine in ten of all
+--   are: kernels of a logical stream, of versions that have them, are all drawn in the lane of the stream that runs it.
+-- source: msprof: ascend_hardware_assembler.cpp (GetPhysicStreamId), op_summary_assembler.cpp; all 374 kernels of both real ranks of torch_npu
+--   level 1
 -- message: {name} at {start_us:.3f} us is of stream {stream} here, and drawn in lane {lane}
 with hardware as (
   select view_spans.cycle, view_spans.name, start_ns, try_cast(depth as bigint) as lane
@@ -473,22 +478,27 @@ placed as (
   select kernels.cycle, row, kernels.name, kernels.start_ns, stream, any_value(lane) as lane, bool_or(stream = lane) as is_met
   from kernels join hardware on hardware.cycle = kernels.cycle and hardware.name = kernels.name and hardware.start_ns = kernels.start_ns
   where stream >= 0 and lane is not null
-  group by all)
-select cycle, row, word(name) as name, start_ns / 1000 as start_us, stream, lane
-from (select *, count(*) over (partition by cycle) as rows from placed)
-where not is_met
-qualify count(*) over (partition by cycle) <= 0.1 * rows
+  group by all),
+counted as (
+  select *, count(*) filter (not is_met) over of_all <= 0.1 * count(*) over of_all as is_usual,
+    count(*) filter (not is_met) over of_stream <= 0.1 * count(*) over of_stream as is_usual_of_stream
+  from placed window of_all as (partition by cycle), of_stream as (partition by cycle, stream))
+select cycle, row, word(name) as name, start_ns / 1000 as start_us, stream, lane, if(is_usual_of_stream, 'error', 'warning') as severity
+from counted
+where not is_met and (is_usual or is_usual_of_stream)
 
 -- check: kernels_of_a_lane_follow_each_other
 -- code: I106
+-- severity: warning
 -- invariant: nothing_overlaps_on_a_stream
 -- layouts: pt-npu, ms-2.5+
 -- needs: kernels
 -- in: kernel_details
--- about: A stream runs one kernel at a time: none begins before the one above on its stream ended. Not checked where more than one in ten does: some
---   versions list parts of one task.
+-- about: A stream runs one kernel at a time: none begins before the one above on its stream ended. Not checked where more than one in ten does. A
+--   warning: several parts of one task (with a Context ID) run at once, streams of a graph share the stream that runs them, and no public
+--   source says when the next task of a stream may begin.
 -- tolerance: 0.1 us: two reads of the device's clock
--- source: CANN: tasks of a stream are executed in order; 187, 187 and 21 kernels of three real directories
+-- source: msprof: tree_analyzer.cpp (GenComputeHostTasks: contexts of a task); 187, 187 and 21 kernels of three real directories
 -- message: {name} begins {early_us:.6g} us before the kernel above on stream {stream} has ended
 with ordered as (
   select cycle, row, name, stream, start_ns, max(start_ns + duration_ns) over (
@@ -505,8 +515,10 @@ qualify count(*) over (partition by cycle) <= 0.1 * rows
 -- headline: a sample is lost
 -- layouts: pt-npu
 -- needs: others, processes
--- about: A reading of HBM, LLC, NPU MEM and Acc PMU draws all of its counters: reads and writes, or all of a component, as often as each other.
--- source: msprof: the timeline of each is made row by row; 20 counters of both real ranks of torch_npu level 1
+-- about: A reading of LLC, NPU MEM and Acc PMU draws all of its counters. Reads and writes of HBM are readings of their own, so that fewer of one are
+--   a warning.
+-- source: msprof: hbm_assembler.cpp, llc_assembler.cpp, npu_mem_assembler.cpp, acc_pmu_assembler.cpp; 20 counters of both real ranks of
+--   torch_npu level 1
 -- message: {name} has {count} samples, and {other} has {most}
 with counted as (
   select others.cycle, threads.process, word(others.name) as name, word(labels.text) as label, count(*) as count, min(others.row) as row
@@ -519,7 +531,7 @@ parts as (
   select *, regexp_replace(name, '/[^/]*$', '') as part from counted where label <> 'Acc PMU' and contains(name, '/')
   union all
   select *, 'all' from counted where label = 'Acc PMU')
-select cycle, row, to_json(name)::text as name, count, to_json(other)::text as other, most
+select cycle, row, to_json(name)::text as name, count, to_json(other)::text as other, most, if(label = 'HBM', 'warning', 'error') as severity
 from (
   select *, max(count) over component as most, first_value(name) over (partition by cycle, process, part order by count desc, name) as other
   from parts window component as (partition by cycle, process, part))
@@ -533,7 +545,8 @@ where count < most
 -- needs: kernels, processes, view_spans
 -- files: kernel_details
 -- about: Where kernels ran, Overlap Analysis has events: msprof makes them of the kernels.
--- source: msprof: overlap analysis of the timeline; both real ranks of torch_npu level 1
+-- source: msprof: overlap_analysis_assembler.cpp (Free is all that is left between the first and the last task); both real ranks of torch_npu
+--   level 1
 -- message: Overlap Analysis is named, and has no event, though {kernels} kernels ran
 select cycle, count(*) as kernels
 from kernels
@@ -548,7 +561,7 @@ group by cycle
 -- in: kernel_details
 -- about: Shapes, types and formats of a kernel list the same tensors: the writer adds the three of each tensor at once. Not checked where one in ten does
 --   not.
--- source: msprof: tensor data of an operator; all kernels of both real ranks of torch_npu level 1
+-- source: msprof: cann_trace_db_dumper.cpp (AddTensorShapeInfo; N/A where there are none); all kernels of both real ranks of torch_npu level 1
 -- message: {name} lists {tensors}
 select cycle, row, word(name) as name, word(odd_tensors) as tensors
 from (select *, count(*) over (partition by cycle) as rows from kernels)

@@ -186,12 +186,12 @@ where first_ns is not null;
 
 -- Files whose times reach more than ten seconds beyond those that were profiled, as profiler_info says them: the end in UNIX ns,
 -- start and end on a monotonic clock. Both are read from clocks that drift apart with the machine's age: 28 s in 19 days on real output
--- of torch_npu 2.10, which is one part in 20 000. Without them the kernels tell; a file may begin long before the first one (a graph is
+-- of torch_npu 2.10, and quartzes are off by up to one part in 10 000. Without them the kernels tell; a file may begin long before the first one (a graph is
 -- compiled first) and end long after the last, so only one that is wholly apart is of another run.
 create view fill_foreign_files as
 with listed as (
-  select cycle, collection_time_end_ns - (stop_ns - begin_ns) - begin_ns // 20000 as first_ns,
-    collection_time_end_ns + begin_ns // 20000 as last_ns
+  select cycle, collection_time_end_ns - (stop_ns - begin_ns) - begin_ns // 10000 as first_ns,
+    collection_time_end_ns + begin_ns // 10000 as last_ns
   from (
     select *, monotonic_time_end_ns::hugeint as stop_ns, start_monotonic_ns::hugeint as begin_ns from profiler_info_run)
   where stop_ns >= begin_ns and collection_time_end_ns is not null),

@@ -50,13 +50,13 @@ where cycle in (select cycle from db_compute_task_info)
 
 -- check: counters_of_the_database_are_whole
 -- code: I114
--- about: A task has each counter once. Exact.
+-- about: A task that runs once has each counter once. Exact.
 -- message: task {task} has {counter} twice
 select cycle, row, global_task_id as task, coalesce(text_of(cycle, name), name::text) as counter
 from (
   select cycle, row, global_task_id, name, row_number() over (partition by cycle, global_task_id, name order by row) as time
   from db_task_pmu_info)
-where time > 1 and cycle in (select cycle from db_compute_task_info)
+where time > 1 and cycle in (select cycle from db_compute_task_info) and cycle not in (select cycle from repeated_tasks)
 
 -- check: counters_of_the_database_are_whole
 -- code: I105
@@ -226,10 +226,12 @@ group by cycle
 -- check: operations_are_made_of_their_tasks
 -- in: db_communication_op
 -- about: An operation lasts from the start of its first task to the end of its last one. Exact; not checked where most begin elsewhere,
---   since then it is another version.
+--   since then it is another version. A warning where it lies inside of its tasks: newer versions only take those of its main stream.
+-- source: msprof: communication_info_processor.cpp (FormatData: all tasks, later those with isMaster)
 -- message: operation {op_id} lasts from {start_ns} to {end_ns} ns, its {tasks} tasks in COMMUNICATION_TASK_INFO from {first_ns} to
 --   {last_ns} ns
-select * from operation_tasks where is_meant and (start_ns <> first_ns or end_ns <> last_ns)
+select *, if(start_ns >= first_ns and end_ns <= last_ns, 'warning', 'error') as severity
+from operation_tasks where is_meant and (start_ns <> first_ns or end_ns <> last_ns)
 
 -- check: operations_are_made_of_their_tasks
 -- severity: warning
@@ -490,7 +492,7 @@ select cycle, absent, min(name) as name from pointing group by cycle, absent
 
 -- check: ids_of_the_database_are_unique
 -- code: I114
--- each: table, column = db_string_ids, id; db_task, global_task_id; db_compute_task_info, global_task_id; db_step_time, id
+-- each: table, column = db_string_ids, id; db_step_time, id
 -- needs: {table}
 -- in: {table}
 -- about: An id has one row. Exact.
@@ -498,6 +500,30 @@ select cycle, absent, min(name) as name from pointing group by cycle, absent
 select cycle, row, {column} as id
 from {table} semi join (select cycle, {column} from {table} group by all having count(*) > 1) as repeated using (cycle, {column})
 qualify row_number() over (partition by cycle, {column} order by row) > 1
+
+-- check: ids_of_the_database_are_unique
+-- each:
+-- needs: db_task
+-- in: db_task
+-- about: A task has one row for each time that it ran: one of a graph runs again in each step, with the same number. Exact.
+-- source: msprof: db_assembler.cpp (SaveAscendTaskData: the number is that of device, stream, task, context and batch),
+--   overlap_analysis_assembler.cpp (several times of one task)
+-- message: task {id} has a second row
+select cycle, row, global_task_id as id
+from db_task semi join (from repeated_tasks) as repeated using (cycle, global_task_id)
+qualify row_number() over (partition by cycle, global_task_id, start_ns order by row) > 1
+
+-- check: ids_of_the_database_are_unique
+-- each:
+-- needs: db_compute_task_info
+-- in: db_compute_task_info
+-- about: A task is described once, where none of the database's runs again: tasks of a graph may be described for each model.
+-- source: msprof: db_assembler.cpp, overlap_analysis_assembler.cpp (tasks of a graph that are described again are left out)
+-- message: task {id} has a second row
+select cycle, row, global_task_id as id
+from db_compute_task_info
+where cycle not in (select cycle from repeated_tasks)
+qualify row_number() over (partition by cycle, global_task_id order by row) > 1
 
 -- check: what_the_database_holds_lies_in_the_session
 -- code: I113
@@ -671,12 +697,33 @@ from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')
 -- check: rows_of_the_database_are_written_once
 -- code: I114
 -- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_npu_module_mem; db_hbm;
---   db_llc; db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_cann_api; db_communication_op; db_communication_task_info; db_gc_record;
---   db_session_time_info; db_rank_device_map; db_npu_info; db_host_info; db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
+--   db_llc; db_cann_api; db_communication_op; db_gc_record; db_session_time_info; db_rank_device_map; db_npu_info; db_host_info;
+--   db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
 -- needs: {table}
 -- in: {table}
 -- about: No two rows of a table are the same in every column: a row is one event of a thread, one sample of a time, one link of an operation. Exact.
 --   Not of MEMORY_RECORD, whose rows have no identity.
+-- source: msprof: db_assembler.cpp; torch_npu: prof_db_parse/_fwk_api_db_parser.py, _memory_db_parser.py, _basic_db_parser.py,
+--   _communication_db_parser.py
+-- message: it is here a second time, the same in every column
+select cycle, again as row
+from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)
+
+-- check: rows_of_the_database_are_written_once
+-- each: table = db_communication_task_info
+-- about: So are tasks of operations, where no task of the database runs again, as those of a graph do.
+-- message: it is here a second time, the same in every column
+select cycle, again as row
+from (
+  select * exclude (row), max(row) as again from {table} where cycle not in (select cycle from repeated_tasks)
+  group by all having count(*) > 1)
+
+-- check: rows_of_the_database_are_written_once
+-- severity: warning
+-- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq
+-- about: A warning of readings that the device logs: msprof adds the frequency at the start and at the end to those that were read, which may be
+--   the same, and merges readings of one time when it draws them.
+-- source: msprof: aicore_freq_processor.cpp, acc_pmu_assembler.cpp
 -- message: it is here a second time, the same in every column
 select cycle, again as row
 from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)
@@ -712,7 +759,7 @@ group by cycle
 -- needs: {slot}, database_tables
 -- in: {slot}
 -- about: The four enumerations of HCCL come together.
--- source: msprof: analysis/csrc/application/database (one list of enumerations)
+-- source: msprof: db_constant.h (ENUM_TABLE has the four), db_assembler.cpp (SaveEnumData writes all of it)
 -- message: table '{absent}' is missing, and {there} of the four enumerations of HCCL are here
 with enumerations as (
   select * from database_tables
@@ -738,11 +785,14 @@ group by ids.cycle having lost > 0
 -- needs: db_string_ids, db_pytorch_api
 -- in: db_string_ids
 -- about: torch_npu numbers its texts (from 2^28 on) when it writes a row that has them. Not checked where more than one in ten is used by no table
---   that is known: another version may have more tables.
--- source: torch_npu: _id_manager.py, _constant.py (START_STRING_ID_FWK_API); all 973 of real output
+--   that is known: another version may have more tables. Not of the names of allocators: it numbers WORKSPACE to look for it.
+-- source: torch_npu: _id_manager.py, _constant.py (START_STRING_ID_FWK_API), prof_db_parse/_memory_db_parser.py (_combine_record); all
+--   973 of real output
 -- message: {value} ({id}) is in no row: what had that name is lost
 select cycle, row, id, to_json(value)::text as value
-from (select *, count(*) over (partition by cycle) as texts from db_string_ids where id >= 268435456)
+from (
+  select *, count(*) over (partition by cycle) as texts from db_string_ids
+  where id >= 268435456 and value not in ('WORKSPACE', 'PTA', 'GE', 'PTA+GE', 'APP'))
 anti join (select distinct cycle, id from ids_of_texts) as used using (cycle, id)
 where cycle in (select cycle from db_pytorch_api)
 qualify count(*) over (partition by cycle) <= 0.1 * texts
@@ -764,8 +814,10 @@ having min(stack_depth) <> 0 or max(stack_depth) <> count(*) - 1 or count(distin
 -- needs: db_cann_api, db_task
 -- in: db_task
 -- about: A launch (`launch`, type node) has a task with its connection: torch_npu waits for the device before it stops. Not checked where a graph was
---   captured, loaded or run.
--- source: torch_npu 2.14: profiler_interface.py (stop_trace); all 191 launches of real output; not run on a device
+--   captured, loaded or run. A warning where one in ten or fewer has none: msprof leaves out tasks that the device logged nothing of, and
+--   those that begin before the session by the device's clock.
+-- source: torch_npu: profiler_mgr.cpp (Stop waits for the device); msprof: task_processor.cpp (LoadData, FilterDataByStartTime); all 191
+--   launches of real output
 -- message: {lost} of {launches} launches in CANN_API have no task in TASK, first connection {connection}: their work never arrived
 with names as (
   select cycle, id, text = 'launch' as is_launch, regexp_matches(text, '(?i)capture|^aclmdl|^model|graph|^GE') as is_graph from db_texts),
@@ -776,7 +828,7 @@ launched as (
   select * from called
   where is_launch and type = 10000 and connection_id is not null and cycle not in (select cycle from called where is_graph))
 select launched.cycle, count(*) as launches, count(*) filter (ran.connection_id is null) as lost,
-  min(launched.connection_id) filter (ran.connection_id is null) as connection
+  min(launched.connection_id) filter (ran.connection_id is null) as connection, if(lost > 0.1 * launches, 'error', 'warning') as severity
 from launched
 left join (select distinct cycle, connection_id from db_task) as ran
   on ran.cycle = launched.cycle and ran.connection_id = launched.connection_id
@@ -785,12 +837,13 @@ group by launched.cycle having lost > 0
 
 -- check: tasks_of_operations_are_described
 -- code: I109
+-- severity: warning
 -- where: level1
 -- needs: db_communication_op, db_communication_task_info, db_task
 -- in: db_communication_task_info
 -- about: A task of TASK that a collective operation launched, of a kind that tasks of operations have and kernels do not, is in
---   COMMUNICATION_TASK_INFO. Exact.
--- source: real output, all 296 tasks of four operations
+--   COMMUNICATION_TASK_INFO. A warning: msprof describes what ran below a call of HCCL, and a wait of the operation's own may not.
+-- source: msprof: tree_analyzer.cpp (IsHcclTask, AnalyzeRuntimeNode); real output, all 296 tasks of four operations
 -- message: {lost} of the {tasks} tasks that operations launched are not here, the first is task {task}
 with launched as (
   select task.cycle, global_task_id, task_type
@@ -811,13 +864,15 @@ group by cycle having lost > 0
 
 -- check: kernels_of_a_stream_follow_each_other
 -- code: I106
+-- severity: warning
 -- invariant: nothing_overlaps_on_a_stream
 -- needs: db_task, db_compute_task_info
 -- in: db_task
 -- about: A stream runs one kernel at a time: of those that COMPUTE_TASK_INFO describes none begins before the one above on its stream ended. Not those
---   with a context, of which one task has several, and not checked where more than one in ten does.
+--   with a context, of which one task has several, and not checked where more than one in ten does. A warning: that tasks of a stream are in
+--   order is documented, when the next of them may begin is not, and streams of a graph share the stream that runs them.
 -- tolerance: 0.1 us: two reads of the device's clock
--- source: CANN: tasks of a stream are executed in order; real output of three directories
+-- source: real output of three directories
 -- message: task {task} of stream {stream} begins {early_us:.6g} us before the one above has ended
 with described as (
   select cycle, row, global_task_id, stream_id, start_ns, end_ns,
@@ -862,14 +917,16 @@ qualify count(*) over (partition by cycle) <= 0.1 * known or known < 10 or near 
 
 -- check: samples_of_a_time_are_whole
 -- code: I107
+-- severity: warning
 -- invariant: counted_twice_agrees
 -- headline: a sample is lost
 -- each: table, part, whole = db_npu_module_mem, module_id, module; db_llc, llc_id || '/' || mode, cache and mode; db_hbm, hbm_id || '/' || type, stack and type
 -- needs: {table}
 -- in: {table}
 -- about: The driver reads all parts at a time: each time has a row for each of them. Not checked where more than three in five are absent: a published sample
---   was cut by hand.
--- source: real output of three ranks, 77 modules at 14 times; 8 stacks and 2 caches at 13
+--   was cut by hand. A warning: msprof writes what the driver sent row by row, and the driver is not public.
+-- source: msprof: npu_module_mem_processor.cpp, hbm_processor.cpp, llc_processor.cpp; real output of three ranks, 77 modules at 14 times;
+--   8 stacks and 2 caches at 13
 -- message: {lost} of {cells} rows are missing: {parts} kinds of {whole} at {times} times have one each
 with parts as (select distinct cycle, device_id, {part} as part from {table}),
 times as (select distinct cycle, device_id, timestamp_ns from {table}),
@@ -889,7 +946,7 @@ from counts where filled < cells and filled >= 0.4 * cells
 -- in: db_compute_task_info
 -- each: side = input; output
 -- about: Shapes, types and formats of a kernel list the same tensors: the writer adds the three of each tensor at once. Exact.
--- source: msprof: tensor data of an operator; all 187 kernels of real output
+-- source: msprof: cann_trace_db_dumper.cpp (AddTensorShapeInfo; N/A where there are none); all 187 kernels of real output
 -- message: {side}s of task {task}: {shapes} shapes, {types} types, {formats} formats
 with lists as (
   select kernel.cycle, row, global_task_id as task, trim(shapes.text, '"') as shape, trim(kinds.text, '"') as kind, trim(forms.text, '"') as form
@@ -933,9 +990,9 @@ where end_ns is not null and collection_time_end_ns::hugeint - end_ns not betwee
 -- needs: db_task, db_compute_task_info, db_cann_api
 -- in: db_cann_api
 -- about: A kernel that COMPUTE_TASK_INFO describes was launched by a function of CANN: CANN_API has its connection. Not checked where a graph was
---   captured, loaded or run; a launch from before the recording may be missing.
+--   captured, loaded or run; a launch from before the recording may be missing, and one that no function of CANN made has no connection.
 -- tolerance: one in ten
--- source: msprof: connectionId of CANN_API and TASK; all 187 kernels of real output
+-- source: msprof: tree_analyzer.cpp (GenHostTask, INVALID_VALUE), db_assembler.cpp; all 187 kernels of real output
 -- message: {lost} of {kernels} kernels have a connection that CANN_API does not have, first {connection}: its rows are lost
 with graphs as (
   select distinct api.cycle
@@ -943,7 +1000,7 @@ with graphs as (
   where regexp_matches(text, '(?i)capture|^aclmdl|^model|graph|^GE')),
 kernels as (
   select task.cycle, task.connection_id from db_task as task semi join db_compute_task_info using (cycle, global_task_id)
-  where connection_id < 4294967295)
+  where connection_id between 0 and 4294967294)
 select kernels.cycle, count(*) as kernels, count(*) filter (called.connection_id is null) as lost,
   min(kernels.connection_id) filter (called.connection_id is null) as connection
 from kernels
@@ -958,7 +1015,7 @@ group by kernels.cycle having lost > 0.1 * kernels
 -- needs: db_meta_data
 -- in: db_meta_data
 -- about: The four rows of the version of the schema are written at once.
--- source: msprof: the metadata of a database; real output
+-- source: msprof: meta_data_processor.cpp, db_constant.h (one list of four); real output
 -- message: it has no {absent}, and {there} of the four rows of the version
 with parts as (select unnest(['SCHEMA_VERSION', 'SCHEMA_VERSION_MAJOR', 'SCHEMA_VERSION_MINOR', 'SCHEMA_VERSION_MICRO']) as absent),
 there as (select cycle, list(name) as names, count(*) as there from db_meta_data where starts_with(name, 'SCHEMA_VERSION') group by cycle)
@@ -970,7 +1027,8 @@ select cycle, absent, there from there cross join parts where not list_contains(
 -- in: db_comm_analyzer_matrix
 -- about: Each link of a kind of operation has its total and its fastest one (`<kind>-total`, `<kind>-top1`), where there are any of
 --   both.
--- source: torch_npu: prof_db_parse/_communication_db_parser.py; all 8 links of real output
+-- source: torch_npu: _communication_parser.py (integrate_matrix_data makes both of each link), prof_db_parse/_communication_db_parser.py;
+--   all 8 links of real output
 -- message: {kind} from rank {src_rank} to {dst_rank} has {has} and no {lacks}
 with links as (
   select cycle, coalesce(step, '') as step, group_name, type, regexp_extract(hccl_op_name, '^(.*)-(top1|total)$', 1) as kind, src_rank, dst_rank,

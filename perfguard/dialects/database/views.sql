@@ -84,8 +84,13 @@ from (
 semi join (select cycle, id from db_texts where text = 'allocate') as kinds on kinds.cycle = changes.cycle and kinds.id = type
 where next_type is distinct from type;
 
+-- Tasks that TASK has several rows of: those of a graph run again, with the number that device, stream, task and batch have.
+create view fill_repeated_tasks as
+select cycle, global_task_id from db_task where global_task_id is not null group by all having count(*) > 1;
+
 -- Operations of COMMUNICATION_OP with the tasks of COMMUNICATION_TASK_INFO, as far as TASK has them: how many, and where they begin
--- and end. `is_meant`: most operations begin where their first task does; else this version means something else by it.
+-- and end. `is_meant`: most operations begin where their first task does; else this version means something else by it. Not of databases
+-- in which tasks run again: which time belongs to which operation is not written.
 create view fill_operation_tasks as
 with tasks as (
   select cycle, global_task_id, any_value(start_ns) as start_ns, any_value(end_ns) as end_ns
@@ -98,7 +103,7 @@ sums as (
 select cycle, row, op_id, start_ns, end_ns, tasks, first_ns, last_ns,
   2 * count(*) filter (start_ns <> first_ns) over (partition by cycle) <= count(*) over (partition by cycle) as is_meant
 from db_communication_op left join sums using (cycle, op_id)
-where cycle in (select cycle from db_communication_task_info);
+where cycle in (select cycle from db_communication_task_info) and cycle not in (select cycle from repeated_tasks);
 
 -- What a rank moved over links between devices, by kind of operation: `<kind>-total` of CommAnalyzerMatrix beside all operations of
 -- the kind in CommAnalyzerBandwidth, where the matrix adds them up.

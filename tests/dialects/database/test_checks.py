@@ -50,6 +50,13 @@ def table(name: str, rows: list[dict[str, Any]]) -> Table:
 
 def found(check: str, tables: Tables, analysis: Tables | None = None, **conditions: bool) -> list[tuple[str, str]]:
     """Return place and code of what a check says of two databases."""
+    return [(place, code) for place, code, _ in judged(check, tables, analysis, **conditions)]
+
+
+def judged(
+    check: str, tables: Tables, analysis: Tables | None = None, **conditions: bool
+) -> list[tuple[str, str, Severity]]:
+    """Return place, code and severity of what a check says of two databases."""
     layout = layout_named("pt-npu")
     slots = {slot.name: slot for slot in layout.slots}
     strings = [{"id": number, "value": text} for text, number in ID.items()]
@@ -72,7 +79,9 @@ def found(check: str, tables: Tables, analysis: Tables | None = None, **conditio
         )
         there.hand_over()
         said = broken_rules(there, {0: cycle}).get(0, [])
-    return [(one.place.partition(".db ")[2] or one.place, one.code.name) for one in said if one.check == check]
+    return [
+        (one.place.partition(".db ")[2] or one.place, one.code.name, one.severity) for one in said if one.check == check
+    ]
 
 
 def records(*rows: tuple[str, int, int, int]) -> list[dict[str, Any]]:
@@ -198,6 +207,21 @@ def session(start: int, end: int) -> Tables:
     [
         (UNIQUE, {"STRING_IDS": [{"id": 1, "value": "a"}, {"id": 1, "value": "b"}]}, ["STRING_IDS[1]"]),
         (UNIQUE, {"STEP_TIME": [{"id": 1}, {"id": 2}]}, []),
+        (UNIQUE, {"TASK": [{"globalTaskId": 1, "startNs": 5}, {"globalTaskId": 1, "startNs": 5}]}, ["TASK[1]"]),
+        # A task of a graph runs again in each step, and may be described for each model.
+        (
+            UNIQUE,
+            {
+                "TASK": [{"globalTaskId": 1, "startNs": 5}, {"globalTaskId": 1, "startNs": 9}],
+                "COMPUTE_TASK_INFO": [{"globalTaskId": 1}, {"globalTaskId": 1}],
+            },
+            [],
+        ),
+        (
+            UNIQUE,
+            {"TASK": [{"globalTaskId": 1}], "COMPUTE_TASK_INFO": [{"globalTaskId": 1}, {"globalTaskId": 1}]},
+            ["COMPUTE_TASK_INFO[1]"],
+        ),
         (LIES, {"HBM": [{"timestampNs": 10**18 + 5}], **SESSION}, []),
         (LIES, {"HBM": [{"timestampNs": 10**18 - 10**10 - 1}], **SESSION}, ["HBM[0]"]),
         (LIES, {"HBM": [{"timestampNs": LARGEST}], **SESSION}, ["HBM[0]"]),
@@ -376,6 +400,12 @@ def block_of(at: int, allocated: int) -> dict[str, Any]:
         ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "PYTORCH_CALLCHAINS": CHAINS}, ["PYTORCH_CALLCHAINS"]),
         ("what_the_host_names_is_used", {"PYTORCH_API": API, "STRING_IDS": WORDS}, []),
         ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "STRING_IDS": WORDS}, ["STRING_IDS[0]"]),
+        # torch_npu numbers the names of allocators to look for them.
+        (
+            "what_the_host_names_is_used",
+            {"PYTORCH_API": API, "STRING_IDS": [*WORDS, {"id": 2 * FRAMEWORK, "value": "WORKSPACE"}]},
+            [],
+        ),
         # Another version: another table uses them.
         ("what_the_host_names_is_used", {"PYTORCH_API": API[2:], "STRING_IDS": WORDS}, []),
         ("call_stacks_are_whole", {"PYTORCH_CALLCHAINS": CHAINS}, []),
@@ -424,6 +454,12 @@ def block_of(at: int, allocated: int) -> dict[str, Any]:
         ),
         ("kernels_have_their_launch", {**LAUNCHES, "TASK": KERNEL_ROWS, "COMPUTE_TASK_INFO": DESCRIBED}, ["CANN_API"]),
         ("kernels_have_their_launch", {**LAUNCHES, "TASK": KERNEL_ROWS[:2], "COMPUTE_TASK_INFO": DESCRIBED}, []),
+        # No function of CANN launched them.
+        (
+            "kernels_have_their_launch",
+            {**LAUNCHES, "TASK": [{**one, "connectionId": -1} for one in KERNEL_ROWS], "COMPUTE_TASK_INFO": DESCRIBED},
+            [],
+        ),
         ("the_version_of_the_schema_is_whole", {"META_DATA": VERSION}, []),
         ("the_version_of_the_schema_is_whole", {"META_DATA": VERSION[:3]}, ["META_DATA"]),
         ("the_version_of_the_schema_is_whole", {"META_DATA": [{"name": "ENV_VARIABLES", "value": "{}"}]}, []),
@@ -495,3 +531,55 @@ def moved_over(kind: str, source: int) -> dict[str, Any]:
 def test_links_have_a_total_and_a_fastest_one(rows, said):
     places = found("links_of_the_matrix_are_whole", {}, {"CommAnalyzerMatrix": rows})
     assert [place for place, _ in places] == said
+
+
+MOVING = [{"name": ID["hcom_a"], "globalTaskId": one, "taskType": 100, "opId": 1} for one in (1, 2)]
+SPAN = "operations_are_made_of_their_tasks"
+
+
+def run_of(operation: tuple[int, int], *tasks: tuple[int, int, int]) -> Tables:
+    """Return an operation from one time to another, and its tasks: number, start and end."""
+    start, end = operation
+    return {
+        "STRING_IDS": texts("SDMA"),
+        "COMMUNICATION_OP": [{**OPERATION[0], "startNs": start, "endNs": end}],
+        "TASK": [{**task(number, begin, stop), "connectionId": 1, "taskType": 100} for number, begin, stop in tasks],
+        "COMMUNICATION_TASK_INFO": MOVING,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (run_of((0, 19), (1, 0, 9), (2, 10, 19)), []),
+        (run_of((0, 30), (1, 0, 9), (2, 10, 19)), [Severity.ERROR]),
+        # A task beside its main stream ends later.
+        (run_of((0, 9), (1, 0, 9), (2, 0, 19)), [Severity.WARNING]),
+        # Tasks of a graph run again: no time is of one operation.
+        (run_of((0, 30), (1, 0, 9), (2, 10, 19), (2, 110, 119)), []),
+    ],
+)
+def test_an_operation_lasts_as_long_as_its_tasks(tables, said):
+    assert [severity for _, code, severity in judged(SPAN, tables) if code == "I109"] == said
+
+
+@pytest.mark.parametrize(("lost", "said"), [(0, []), (1, [Severity.WARNING]), (3, [Severity.ERROR])])
+def test_a_single_launch_without_a_task_is_remarkable(lost, said):
+    tables = {
+        **LAUNCHES,
+        "CANN_API": [called(100, one) for one in range(20)],  # type: ignore[arg-type]
+        "TASK": [task(one, one, one) for one in range(lost, 20)],
+    }
+    assert [severity for *_, severity in judged("launches_of_the_database_ran", tables)] == said
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "said"),
+    [
+        ("NPU_MEM", {"type": 1, "timestampNs": 5}, [Severity.ERROR]),
+        ("AICORE_FREQ", {"deviceId": 0, "timestampNs": 5, "freq": 1800}, [Severity.WARNING]),
+        ("ACC_PMU", {"accId": 0, "timestampNs": 5}, [Severity.WARNING]),
+    ],
+)
+def test_a_reading_of_the_device_may_be_logged_twice(name, row, said):
+    assert [severity for *_, severity in judged("rows_of_the_database_are_written_once", {name: [row, row]})] == said
