@@ -91,9 +91,9 @@ def bandwidth_info(one: Collective, variant: str = "") -> dict[str, dict[str, An
     return found
 
 
-def with_total(output: Output, ones: list[Collective]) -> dict[str, object]:
+def with_total(output: Output, ones: list[Collective]) -> dict[str, dict[str, Any]]:
     """Return the operations by name, and their sum as `Total Op Info`; nothing without operations."""
-    document: dict[str, object] = {}
+    document: dict[str, dict[str, Any]] = {}
     infos = [(time_info(one), bandwidth_info(one, output.variant)) for one in ones]
     for one, (info, bandwidth) in zip(ones, infos, strict=True):
         document[full_name(output, one)] = _entry(info, bandwidth)
@@ -114,7 +114,7 @@ def full_name(output: Output, one: Collective) -> str:
     return f"{output.truth.name_of(one)}@{output.truth.group}"
 
 
-def _entry(times: dict[str, float], links: dict[str, dict[str, Any]]) -> dict[str, object]:
+def _entry(times: dict[str, float], links: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"Communication Time Info": times, "Communication Bandwidth Info": links}
 
 

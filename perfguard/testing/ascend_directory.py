@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from perfguard.testing import ascend_memory as memory
 from perfguard.testing import ascend_operators as operators
@@ -227,6 +228,8 @@ def cluster_files(output: Output) -> Files:
         pairs = sorted({pair for rank in members if (pair := _neighbours(rank))})
         for name, entries in (("", _operations), ("_matrix", _links)):
             of = {kind: _by_step(outputs, kind, entries) for kind in ("p2p", "collective")}
+            if entries is _links:
+                _add_up(of)
             document = {"p2p": of["p2p"] if pairs else {}, str(tuple(ranks)): of["collective"]}
             files[f"cluster_communication{name}.json"] = json_bytes(document)
         # Up to msprof-analyze 1.3 the groups of p2p are the stages (step_trace_time_analysis.py).
@@ -252,26 +255,49 @@ def _step_times(ranks: Sequence[Rank]) -> list[list[object]]:
     return rows
 
 
-_Entries = Callable[[Output, list[Collective], dict[str, dict[str, object]]], None]
+_Entries = Callable[[Output, list[Collective], dict[str, dict[str, Any]]], None]
 
 
-def _by_step(outputs: list[Output], kind: str, add: _Entries) -> dict[str, object]:
+def _by_step(outputs: list[Output], kind: str, add: _Entries) -> dict[str, dict[str, dict[str, Any]]]:
     """Return what `add` puts into a document for each rank, by step."""
-    document: dict[str, object] = {}
+    document: dict[str, dict[str, dict[str, Any]]] = {}
     for step in outputs[0].rank.steps:
-        operations: dict[str, dict[str, object]] = {}
+        operations: dict[str, dict[str, Any]] = {}
         for output in outputs:
             add(output, by_kind(of_step(output.rank.collectives, step.step))[kind], operations)
         document[f"step{step.step}"] = operations
     return document
 
 
-def _operations(output: Output, ones: list[Collective], found: dict[str, dict[str, object]]) -> None:
+def _operations(output: Output, ones: list[Collective], found: dict[str, dict[str, Any]]) -> None:
     for name, entry in with_total(output, ones).items():
+        for link in entry["Communication Bandwidth Info"].values():
+            size, time = link["Transit Size(MB)"], link["Transit Time(ms)"]
+            link.setdefault("Bandwidth(GB/s)", round(size / time, 4) if time else 0)  # the total of a rank has none
         found.setdefault(name, {})[str(output.number)] = entry
 
 
-def _links(output: Output, ones: list[Collective], found: dict[str, dict[str, object]]) -> None:
-    for name, link, entry, operation in matrix_entries(output, ones):
-        key = f"{name}@{output.truth.group}" if operation else "Total Op Info"
-        found.setdefault(key, {})[link] = entry
+def _links(output: Output, ones: list[Collective], found: dict[str, dict[str, Any]]) -> None:
+    for name, link, entry, _ in matrix_entries(output, ones):
+        found.setdefault(f"{name}@{output.truth.group}", {})[link] = entry
+
+
+def _add_up(of: dict[str, dict[str, dict[str, dict[str, Any]]]]) -> None:
+    """Add `Total Op Info`, the sum of the totals of all types, by link."""
+    for steps in of.values():
+        for entries in steps.values():
+            found: dict[str, list[dict[str, Any]]] = {}
+            for link, entry in (item for name, links in entries.items() if "-total@" in name for item in links.items()):
+                found.setdefault(link, []).append(entry)
+            if found:
+                entries["Total Op Info"] = {link: _summed_links(parts) for link, parts in found.items()}
+
+
+def _summed_links(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    size, time = (sum(part[name] for part in parts) for name in ("Transit Size(MB)", "Transit Time(ms)"))
+    return {
+        "Transport Type": parts[-1]["Transport Type"],
+        "Transit Time(ms)": time,
+        "Transit Size(MB)": size,
+        "Bandwidth(GB/s)": round(size / time, 4) if time else 0,
+    }

@@ -174,6 +174,14 @@ def of_a_group(found: Any, name: str) -> None:
             names[name] = names["Total Op Info"]
 
 
+def totals_of_groups(found: Any) -> None:
+    """Name totals by their group, as msprof-analyze 2.0 does."""
+    for groups in found.values():
+        for names in groups.values():
+            group = next(iter(names)).partition("@")[2]
+            names[f"Total Op Info@{group}"] = names.pop("Total Op Info")
+
+
 MEMORY = {"memory": True}
 DYNAMIC = {"dynamic_shape": True}
 SHAPES = "dynamic_shape_info_*.json"
@@ -529,7 +537,7 @@ def test_what_is_wrong_is_said_and_nothing_of_what_is_right(before_and_after, ca
 #: What a profiler writes that looks odd, and is right: the layout, the conditions, and what is done to a directory.
 RIGHT = {
     "the totals of a group, which have no times": (
-        "cluster", {}, document("cluster_communication.json", lambda found: of_a_group(found, "Total Op Info@group"))
+        "cluster", {}, document("cluster_communication.json", totals_of_groups)
     ),
     "Kineto's Buffer Flush": (
         "pt-torch", {}, document("*.pt.trace.json", lambda found: found["traceEvents"].append(

@@ -1202,7 +1202,102 @@ CLUSTER_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
             for rank in next(iter(next(iter(d[CLUSTER_TIMES][ALL_RANKS].values())).values())).values()
         ],
     ),
+    ("the_total_of_a_cluster_is_the_sum", lambda d: times_of(d).pop(next(iter(times_of(d))))),
+    ("the_total_of_a_cluster_is_the_sum", lambda d: next(iter(times_of(d).values())).pop("2")),
+    (
+        "the_total_of_a_cluster_is_the_sum",
+        lambda d: times_of(d)["Total Op Info"]["0"]["Communication Bandwidth Info"]["HCCS"][
+            "Size Distribution"
+        ].clear(),
+    ),
+    ("operations_of_a_cluster_have_a_total", lambda d: times_of(d)["Total Op Info"].pop("2")),
+    ("the_total_of_a_matrix_is_the_sum", lambda d: matrix_of(d)["allreduce-total@" + group_of(d)].pop("0-1")),
+    ("the_total_of_a_matrix_is_the_sum", lambda d: matrix_of(d)["Total Op Info"].pop("0-1")),
+    (
+        "a_link_that_carried_has_packets",
+        lambda d: first_link(d).update({"Size Distribution": {}}),
+    ),
+    ("large_packets_are_some_of_the_packets", lambda d: first_link(d).update({"Large Packet Ratio": 0.37})),
+    (
+        "a_total_is_carried_as_its_parts",
+        lambda d: matrix_of(d)["Total Op Info"]["0-1"].update({"Transport Type": "RDMA"}),
+    ),
+    (
+        "times_and_matrix_are_of_one_run",
+        lambda d: d.update({CLUSTER_MATRIX: json.loads(json.dumps(d[CLUSTER_MATRIX]).replace(group_of(d), "77"))}),
+    ),
+    ("a_stage_is_joined_by_its_groups", lambda d: d[GROUPS].update({"collective": [[0, 1, 2], [3]]})),
+    ("the_table_of_a_cluster_has_rows", lambda d: d.update({CLUSTER_STEPS: d[CLUSTER_STEPS][:1]})),
 ]
+
+
+def times_of(documents: dict[str, Any]) -> dict[str, Any]:
+    """Return the operations of the first step, by name."""
+    return next(iter(documents[CLUSTER_TIMES][ALL_RANKS].values()))
+
+
+def matrix_of(documents: dict[str, Any]) -> dict[str, Any]:
+    return next(iter(documents[CLUSTER_MATRIX][ALL_RANKS].values()))
+
+
+def group_of(documents: dict[str, Any]) -> str:
+    return next(iter(times_of(documents))).partition("@")[2]
+
+
+def first_link(documents: dict[str, Any]) -> dict[str, Any]:
+    return next(iter(times_of(documents).values()))["0"]["Communication Bandwidth Info"]["HCCS"]
+
+
+def described(documents: dict[str, Any]) -> None:
+    """Write the groups as msprof-analyze 2.0 does: totals by group, and what each group is for."""
+    group = group_of(documents)
+    for name in (CLUSTER_TIMES, CLUSTER_MATRIX):
+        documents[name].pop("p2p")
+        for step in documents[name][ALL_RANKS].values():
+            step[f"Total Op Info@{group}"] = step.pop("Total Op Info")
+    info = {
+        "type": "collective",
+        "rank_set": [0, 1, 2, 3],
+        "group_name": group,
+        "group_id": "g",
+        "pg_name": "default_group",
+    }
+    documents[GROUPS] = {"collective": [[0, 1, 2, 3]], "p2p": [], "comm_group_parallel_info": [info]}
+    ranks = [
+        line.replace('"(0, 1, 2, 3)"', "()") + (",NA,NA,NA" if "stage" in line else ",0,0,0")
+        for line in documents[CLUSTER_STEPS]
+    ]
+    documents[CLUSTER_STEPS] = [documents[CLUSTER_STEPS][0] + ",DP Index,PP Index,TP Index", *ranks[1:]]
+
+
+DESCRIBED_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
+    ("groups_are_described", lambda d: d[GROUPS]["collective"].clear()),
+    ("groups_are_described", lambda d: d[GROUPS]["comm_group_parallel_info"][0].update({"rank_set": [0, 1, 2]})),
+    (
+        "operations_are_of_a_described_group",
+        lambda d: d[GROUPS]["comm_group_parallel_info"][0].update({"group_name": "77"}),
+    ),
+    (
+        "every_group_has_operations",
+        lambda d: d[GROUPS]["comm_group_parallel_info"][0].update({"group_name": "77"}),
+    ),
+    ("the_total_of_a_cluster_is_the_sum", lambda d: times_of(d).pop(next(iter(times_of(d))))),
+    ("the_total_of_a_matrix_is_the_sum", lambda d: matrix_of(d)["allreduce-total@" + group_of(d)].pop("0-1")),
+]
+
+
+@pytest.mark.parametrize("check, change", DESCRIBED_BREACHES, ids=[check for check, _ in DESCRIBED_BREACHES])
+def test_a_breach_in_a_cluster_with_described_groups_is_found(tmp_path, check, change):
+    assert found(clustered(tmp_path / "whole", described), Severity.ERROR) == []
+    broken = clustered(tmp_path / "broken", lambda d: (described(d), change(d)))
+    assert check in [name for _, name in found(broken, Severity.ERROR)]
+
+
+def test_a_total_of_a_cluster_needs_its_bandwidth(tmp_path):
+    def lose(documents: dict[str, Any]) -> None:
+        times_of(documents)["Total Op Info"]["0"]["Communication Bandwidth Info"]["HCCS"].pop("Bandwidth(GB/s)")
+
+    assert "S103" in [code for code, _ in found(clustered(tmp_path, lose))]
 
 
 @pytest.mark.parametrize("check, change", CLUSTER_BREACHES, ids=[check for check, _ in CLUSTER_BREACHES])

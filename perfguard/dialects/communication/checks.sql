@@ -266,3 +266,207 @@ counted as (select cycle, count(*) as rows, count(*) filter (is_met) as met from
 select cycle, file, row, path, shown(name) as name, members, step
 from judged join counted using (cycle)
 where not is_met and 2 * met >= rows
+
+-- check: the_total_of_a_cluster_is_the_sum
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_operations, cluster_totals
+-- in: cluster_communication_operations
+-- each: part = elapse; transit; wait; synchronization; idle
+-- about: `Total Op Info` of a rank is the sum of its operations beside it; `Total Op Info@group` of those of the group.
+-- source: msprof-analyze of 2023: communication_analysis.py (class CommunicationAnalysis); 1.3.4 and 26.2: communication_analysis.py
+--   (compute_total_info)
+-- tolerance: 1 ns, and half of one for each operation
+-- message: the {part} time is {here:.9g} ms, the {parts} operations of the rank add up to {there:.9g} ms
+select cycle, file, row, path, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
+from cluster_totals where does_not_add_up({part}, {part}_sum, parts)
+
+-- check: the_total_of_a_cluster_is_the_sum
+-- needs: cluster_communication_operations, cluster_total_links
+-- each: part, unit = size, MB; time, ms
+-- about: ... and so are the size and the time of each of its links.
+-- tolerance: 1 ns or byte, and half of one for each operation
+-- message: {link}: its {part} is {here:.9g} {unit}, the {parts} operations of the rank add up to {there:.9g} {unit}
+select cycle, file, row, path, link, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
+from cluster_total_links where does_not_add_up({part}, {part}_sum, parts)
+
+-- check: the_total_of_a_cluster_is_the_sum
+-- needs: cluster_communication_operations, cluster_total_packets
+-- each:
+-- about: ... and its packets of each size.
+-- tolerance: 1 ns, and half of one for each operation
+-- message: {link}: {packets:g} packets of {size_mb:.9g} MB in {time_ms:.9g} ms, the operations of the rank have {packets_sum:g} in {sum_ms:.9g} ms
+select cycle, file, row, path, link, size_mb, packets, time_ns / 1e6 as time_ms, packets_sum, time_sum / 1e6 as sum_ms
+from cluster_total_packets where does_not_add_up(time_ns, time_sum, rows) or abs(packets - packets_sum) > 1e-6
+
+-- check: operations_of_a_cluster_have_a_total
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_operations, cluster_sums
+-- in: cluster_communication_operations
+-- about: Where ranks have operations in a step, each has a total. Judged where most have one.
+-- source: msprof-analyze of 2023 and 26.2: communication_analysis.py (compute_total_info)
+-- message: rank {of_rank} of {members} has {parts} operations in {step}, and no total, which {met} of {all_totals} have
+with style as (
+  select cycle, bool_or(of_group is not null) as is_of_groups from cluster_parts where is_total group by cycle),
+wanted as (
+  select sums.*, (sums.cycle, sums.file, members, step, of_rank, coalesce(of_group, '')) in (
+    select (cycle, file, members, step, of_rank, coalesce(of_group, '')) from cluster_parts where is_total) as is_met
+  from cluster_sums as sums join style using (cycle) where (of_group is not null) = is_of_groups),
+counted as (select cycle, count(*) as all_totals, count(*) filter (is_met) as met from wanted group by cycle)
+select wanted.cycle, any_value(wanted.file) as file, members, step, of_rank, any_value(parts) as parts, any_value(met) as met,
+  any_value(all_totals) as all_totals
+from wanted join counted using (cycle)
+where not is_met and 2 * met > all_totals
+group by wanted.cycle, members, step, of_rank
+
+-- check: the_total_of_a_matrix_is_the_sum
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_matrix_links, cluster_matrix_sums
+-- in: cluster_communication_matrix_links
+-- each: part, value, unit = size, transit_size_bytes, MB; time, transit_time_ns, ms
+-- about: A link of `Total Op Info` is the sum of the same link of the operations beside it, of a group where it names one. Where these are the
+--   fastest, the middle and the slowest of a type, versions differ in what they add up: all, all but the middle, or whole sums.
+-- source: msprof-analyze of 2023 and 2024: communication_analysis.py (combine_link_info); 26.2: comm_matrix_analysis.py, base_analysis.py
+--   (check_add_op)
+-- tolerance: 1 ns or byte, and half of one for each operation
+-- message: the {part} of {pair} is {here:.9g} {unit}, the operations of its step add up to {there:.9g} {unit}
+select totals.cycle, totals.file, totals.row, totals.path, totals.pair,
+  {value} / 1e6 as here, coalesce({part}_whole, 0) / 1e6 as there
+from (from cluster_matrix_parts where is_total) as totals
+left join cluster_matrix_sums as sums
+  on sums.cycle = totals.cycle and sums.file = totals.file and sums.members = totals.members and sums.step = totals.step
+  and sums.pair = totals.pair and sums.of_group is not distinct from totals.of_group
+where does_not_add_up(here * 1e6, coalesce({part}_all, 0), coalesce(parts, 0))
+  and does_not_add_up(here * 1e6, coalesce({part}_no_middle, 0), coalesce(parts, 0))
+  and does_not_add_up(here * 1e6, coalesce({part}_whole, 0), coalesce(parts, 0))
+
+-- check: the_total_of_a_matrix_is_the_sum
+-- each:
+-- about: ... and has each link that they have. Judged where most are there.
+-- message: the total of {members} in {step} has no link {pair}, which its operations have
+with style as (
+  select cycle, bool_or(of_group is not null) as is_of_groups from cluster_matrix_parts where is_total group by cycle),
+wanted as (
+  select sums.*, (sums.cycle, sums.file, members, step, pair, coalesce(of_group, '')) in (
+    select (cycle, file, members, step, pair, coalesce(of_group, '')) from cluster_matrix_parts where is_total) as is_met
+  from cluster_matrix_sums as sums join style using (cycle) where has_whole and (of_group is not null) = is_of_groups),
+counted as (select cycle, count(*) as all_links, count(*) filter (is_met) as met from wanted group by cycle)
+select cycle, file, members, step, pair
+from wanted join counted using (cycle)
+where not is_met and 2 * met > all_links
+
+-- check: a_link_that_carried_has_packets
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: {table}_links
+-- in: {table}_links
+-- each: table = communication; cluster_communication
+-- about: What a link carries is counted as a packet of its size. SDMA is the sum of other links, and has none of its own.
+-- source: msprof: hccl_analysis_tool.py (update_bandwidth_record), three versions
+-- message: {link}: {size_mb:.9g} MB in {time_ms:.9g} ms, and no packet in its Size Distribution
+select cycle, file, row, path, link, transit_size_bytes / 1e6 as size_mb, transit_time_ns / 1e6 as time_ms
+from {table}_links
+where link in ('RDMA', 'HCCS', 'PCIE', 'SIO') and (transit_size_bytes > 0 or transit_time_ns > 0)
+  and (cycle, file, row) not in (select (cycle, file, parent) from {table}_packets)
+
+-- check: large_packets_are_some_of_the_packets
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: {table}_links
+-- in: {table}_links
+-- each: table = communication; cluster_communication
+-- about: Large Packet Ratio is the share of the packets above a size, so it is that of the largest ones of Size Distribution, or 0.
+-- source: msprof: hccl_analysis_tool.py (analyze_bandwidth_info), three versions
+-- tolerance: 0.0001: four decimals
+-- message: {link}: Large Packet Ratio is {ratio}, the packets by size have shares {shares}
+with sizes as (
+  select cycle, file, parent, size_mb::double as size, sum(packets) as packets from {table}_packets group by all),
+above as (
+  select cycle, file, parent, round(sum(packets) over (partition by cycle, file, parent order by size desc)
+    / sum(packets) over (partition by cycle, file, parent), 6) as share
+  from sizes),
+known as (select cycle, file, parent, list(share order by share) as shares from above group by all)
+select links.cycle, links.file, links.row, path, link, large_packet_ratio as ratio, shown(coalesce(shares::varchar, 'none')) as shares
+from {table}_links as links
+left join known on known.cycle = links.cycle and known.file = links.file and known.parent = links.row
+where large_packet_ratio is not null
+  and len(list_filter(coalesce(shares, []) || [0.0], lambda share: abs(share - large_packet_ratio) <= 0.0001)) = 0
+
+-- check: a_total_is_carried_as_its_parts
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_matrix_links
+-- in: cluster_communication_matrix_links
+-- about: The kind of a link of `Total Op Info` is that of the last operation of its sum.
+-- source: msprof-analyze of 2023: communication_analysis.py (combine_link); 26.2: comm_matrix_analysis.py
+-- message: {pair} is {transport_type} here, and {theirs} in the operations of its step
+select totals.cycle, totals.file, totals.row, totals.path, totals.pair, totals.transport_type, string_agg(distinct parts.transport_type, ', ') as theirs
+from (from cluster_matrix_parts where is_total) as totals
+join (from cluster_matrix_parts where not is_total) as parts
+  on parts.cycle = totals.cycle and parts.file = totals.file and parts.members = totals.members and parts.step = totals.step
+  and parts.pair = totals.pair and (totals.of_group is null or parts.of_group = totals.of_group)
+group by totals.cycle, totals.file, totals.row, totals.path, totals.pair, totals.transport_type
+having not bool_or(parts.transport_type is not distinct from totals.transport_type)
+
+-- check: groups_are_described
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: communication_group_groups, communication_group_parallel
+-- in: communication_group
+-- about: comm_group_parallel_info has one entry for each list of ranks, in the same order. Its ranks are those of the list, or all that the
+--   process group has.
+-- source: msprof-analyze 2.0 and 26.2: base_communication_group.py (analyze_parallel_group_info), communication_group_map.py (update_rank_set)
+-- message: {kind} {number}: the ranks are {here}, in comm_group_parallel_info {there}
+select cycle, file, '$.' || kind || '[' || (number - 1) || ']' as path, kind, number,
+  if(is_lost, 'lost', shown(ranks::varchar)) as here, if(is_extra, 'lost', shown(ranks_there::varchar)) as there
+from cluster_groups_twice where is_lost or is_extra or not list_has_all(ranks_there, ranks)
+
+-- check: operations_are_of_a_described_group
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: {slot}_{rows}, communication_group_parallel
+-- in: {slot}_{rows}
+-- each: slot, rows = cluster_communication, operations; cluster_communication_matrix, links
+-- about: The group in the name of an operation is described in comm_group_parallel_info: both are made of the same names.
+-- source: msprof-analyze 2.0 and 26.2: base_communication_group.py, base_analysis.py (split_op_by_group)
+-- message: {name} of ranks {members} is of group {of_group}, and comm_group_parallel_info has none of this name with these ranks
+select ops.cycle, any_value(ops.file) as file, min(row) as row, arg_min(path, row) as path, shown(arg_min(name, row)) as name, members, of_group
+from (select *, regexp_extract(name, '[^@]*$') as of_group from operations_of_groups where slot = '{slot}') as ops
+where not starts_with(name, 'Total Op Info') and ops.cycle in (select cycle from communication_group_parallel)
+  and (ops.cycle, of_group) not in (
+    select (cycle, group_name) from cluster_groups_twice where ranks = members_in(ops.members) and group_name is not null)
+group by ops.cycle, members, of_group
+
+-- check: every_group_has_operations
+-- code: I109
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_operations, communication_group_parallel
+-- in: communication_group
+-- about: A group is known by its operations, which are in one of the two files.
+-- source: msprof-analyze 2.0 and 26.2: base_communication_group.py (analyze_communication_data)
+-- message: no operation is of group {group_name}, which has ranks {members}
+select cycle, file, kind, group_name, shown(ranks::varchar) as members
+from cluster_groups_twice
+where group_name is not null and cycle in (select cycle from operations_of_groups where slot = 'cluster_communication')
+  and (cycle, group_name) not in (select (cycle, regexp_extract(name, '[^@]*$')) from operations_of_groups)
+
+-- check: times_and_matrix_are_of_one_run
+-- code: I113
+-- headline: two files are of different runs
+-- invariant: counted_twice_agrees
+-- needs: cluster_communication_operations, cluster_communication_matrix_links
+-- in: cluster_communication_matrix_links
+-- about: Both files are made of the same operations, so that they name at least one communicator both.
+-- source: msprof-analyze 1.3.4 and 26.2: base_communication_group.py; real output of sixteen ranks
+-- message: none of its communicators ({own}) is one of cluster_communication.json ({other})
+with named as (
+  select distinct cycle, slot, regexp_extract(name, '[^@]*$') as communicator
+  from operations_of_groups where contains(name, '@') and not starts_with(name, 'Total Op Info')),
+sides as (
+  select cycle, list(communicator order by communicator) filter (slot = 'cluster_communication') as others,
+    list(communicator order by communicator) filter (slot = 'cluster_communication_matrix') as owns
+  from named group by cycle)
+select cycle, some_of(owns) as own, some_of(others) as other
+from sides where len(owns) > 0 and len(others) > 0 and not list_has_any(owns, others)

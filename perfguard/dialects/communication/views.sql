@@ -112,3 +112,112 @@ create view operations_of_groups as
 select cycle, 'cluster_communication' as slot, file, row, path, members, step, name, null as pair from cluster_communication_operations
 union all
 select cycle, 'cluster_communication_matrix', file, row, path, members, step, name, pair from cluster_communication_matrix_links;
+
+-- Operations of a cluster by the group of their name: totals are of all groups (`Total Op Info`), or of one (`Total Op Info@group`).
+create view cluster_parts as
+select *, starts_with(name, 'Total Op Info') as is_total,
+  if(starts_with(name, 'Total Op Info'), nullif(regexp_extract(name, '@(.*)$', 1), ''), regexp_extract(name, '[^@]*$')) as of_group
+from cluster_communication_operations;
+
+-- What a total is the sum of: the operations of its ranks and step, of one group (`of_group`) and of all.
+create view fill_cluster_sums as
+with parts as (
+  select cycle, file, members, step, of_rank, of_group, elapse_time_ns, transit_time_ns, wait_time_ns, synchronization_time_ns, idle_time_ns
+  from cluster_parts where not is_total)
+select cycle, file, members, step, of_rank, of_group, count(*) as parts, sum(elapse_time_ns)::double as elapse_sum,
+  sum(transit_time_ns)::double as transit_sum, sum(wait_time_ns)::double as wait_sum,
+  sum(synchronization_time_ns)::double as synchronization_sum, sum(idle_time_ns)::double as idle_sum
+from (from parts union all by name select * replace (null as of_group) from parts)
+group by cycle, file, members, step, of_rank, of_group;
+
+-- Totals of a cluster with what the operations beside them add up to.
+create view fill_cluster_totals as
+select totals.cycle, totals.file, totals.row, totals.path, totals.members, totals.step, totals.of_rank, totals.of_group,
+  coalesce(parts, 0) as parts,
+  totals.elapse_time_ns as elapse, totals.transit_time_ns as transit, totals.wait_time_ns as wait,
+  totals.synchronization_time_ns as synchronization, totals.idle_time_ns as idle,
+  coalesce(elapse_sum, 0) as elapse_sum, coalesce(transit_sum, 0) as transit_sum, coalesce(wait_sum, 0) as wait_sum,
+  coalesce(synchronization_sum, 0) as synchronization_sum, coalesce(idle_sum, 0) as idle_sum
+from (from cluster_parts where is_total) as totals
+left join cluster_sums as sums
+  on sums.cycle = totals.cycle and sums.file = totals.file and sums.members = totals.members and sums.step = totals.step
+  and sums.of_rank = totals.of_rank and sums.of_group is not distinct from totals.of_group;
+
+-- Links and packets of the totals of a cluster, and the same of the operations, by the total that they are a part of.
+create view fill_cluster_shares as
+select totals.cycle, totals.file, totals.row as total, ops.row as operation
+from cluster_totals as totals
+join (from cluster_parts where not is_total) as ops
+  on ops.cycle = totals.cycle and ops.file = totals.file and ops.members = totals.members and ops.step = totals.step
+  and ops.of_rank = totals.of_rank and (totals.of_group is null or totals.of_group = ops.of_group);
+
+create view fill_cluster_total_links as
+with sums as (
+  select shares.cycle, shares.file, total, link, sum(transit_size_bytes)::double as size_sum, sum(transit_time_ns)::double as time_sum
+  from cluster_shares as shares
+  join cluster_communication_links as links
+    on links.cycle = shares.cycle and links.file = shares.file and links.parent = shares.operation
+  group by all),
+own as (
+  select totals.cycle, totals.file, totals.row as total, totals.path, totals.parts, link, transit_size_bytes as size, transit_time_ns as time
+  from cluster_totals as totals
+  join cluster_communication_links as links
+    on links.cycle = totals.cycle and links.file = totals.file and links.parent = totals.row)
+select own.cycle, own.file, own.total as row, own.path, own.parts, own.link, own.size, own.time, coalesce(size_sum, 0) as size_sum,
+  coalesce(time_sum, 0) as time_sum
+from own left join sums on sums.cycle = own.cycle and sums.file = own.file and sums.total = own.total and sums.link = own.link;
+
+create view fill_cluster_total_packets as
+with packets as (
+  select packets.cycle, packets.file, links.parent as operation, packets.link, size_mb, packets, packets.time_ns
+  from cluster_communication_packets as packets
+  join cluster_communication_links as links
+    on links.cycle = packets.cycle and links.file = packets.file and links.row = packets.parent),
+own as (
+  select cycle, file, operation as row, link, size_mb::double as size_mb, sum(packets) as packets, sum(time_ns)::double as time_ns
+  from packets where (cycle, file, operation) in (select (cycle, file, row) from cluster_totals) group by all),
+summed as (
+  select cycle, file, total as row, link, size_mb::double as size_mb, count(*) as rows, sum(packets) as packets_sum,
+    sum(time_ns)::double as time_sum
+  from packets join cluster_shares using (cycle, file, operation) group by all)
+select cycle, file, row, totals.path, link, size_mb, coalesce(packets, 0) as packets, coalesce(time_ns, 0) as time_ns,
+  coalesce(packets_sum, 0) as packets_sum, coalesce(time_sum, 0) as time_sum, coalesce(rows, 0) as rows
+from own full join summed using (cycle, file, row, link, size_mb)
+join cluster_totals as totals using (cycle, file, row);
+
+-- Links of the matrix of a cluster, as `cluster_parts`. Versions of msprof-analyze sum up different ones of the operations where these are
+-- the fastest, the middle and the slowest of a type: all, all but the middle, or the rest, which are whole sums.
+create view cluster_matrix_parts as
+select *, starts_with(name, 'Total Op Info') as is_total,
+  if(starts_with(name, 'Total Op Info'), nullif(regexp_extract(name, '@(.*)$', 1), ''), regexp_extract(name, '[^@]*$')) as of_group,
+  not contains(name, 'middle') as is_no_middle,
+  not (contains(name, 'middle') or contains(name, 'top') or contains(name, 'bottom')) as is_whole
+from cluster_communication_matrix_links;
+
+create view fill_cluster_matrix_sums as
+with parts as (
+  select cycle, file, members, step, of_group, pair, is_no_middle, is_whole, transit_size_bytes as size, transit_time_ns as time
+  from cluster_matrix_parts where not is_total)
+select cycle, file, members, step, of_group, pair, count(*) as parts,
+  sum(size)::double as size_all, coalesce(sum(size) filter (is_no_middle), 0)::double as size_no_middle,
+  coalesce(sum(size) filter (is_whole), 0)::double as size_whole,
+  sum(time)::double as time_all, coalesce(sum(time) filter (is_no_middle), 0)::double as time_no_middle,
+  coalesce(sum(time) filter (is_whole), 0)::double as time_whole, bool_or(is_whole) as has_whole
+from (from parts union all by name select * replace (null as of_group) from parts)
+group by cycle, file, members, step, of_group, pair;
+
+-- Groups of one kind by their number, with their ranks there and in comm_group_parallel_info.
+create view cluster_groups_twice as
+with listed as (
+  select cycle, file, row, path, kind, numbers::varchar as ranks, row_number() over (partition by cycle, file, kind order by row) as number
+  from communication_group_groups),
+described as (
+  select cycle, file, type as kind, rank_set::varchar as ranks, group_name,
+    row_number() over (partition by cycle, file, type order by row) as number
+  from communication_group_parallel)
+select coalesce(listed.cycle, described.cycle) as cycle, coalesce(listed.file, described.file) as file,
+  coalesce(listed.kind, described.kind) as kind, coalesce(listed.number, described.number) as number, group_name,
+  members_in(listed.ranks) as ranks, members_in(described.ranks) as ranks_there, listed.number is null as is_lost, described.number is null as is_extra
+from listed full join described
+  on listed.cycle = described.cycle and listed.file = described.file and listed.kind = described.kind and listed.number = described.number
+where coalesce(listed.cycle, described.cycle) in (select cycle from communication_group_parallel);

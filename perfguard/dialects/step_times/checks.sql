@@ -169,3 +169,42 @@ groups as (
 select old.cycle, shown(coalesce(stages::varchar, 'none')) as stages, shown(coalesce(groups::varchar, 'none')) as groups
 from old left join stages using (cycle) left join groups using (cycle)
 where stages is distinct from groups
+
+-- check: {check}
+-- code: C112
+-- headline: a table without a row
+-- layouts: cluster
+-- needs: {slot}
+-- in: {slot}
+-- each: check, slot, condition =
+--   the_table_of_a_cluster_has_rows, cluster_step_trace_time, cycle not in (select cycle from cluster_step_trace_time);
+--   the_table_of_a_cluster_has_rows, cluster_analysis,
+--     cycle in (select cycle from database_tables where name = 'ClusterStepTraceTime' and is_there and rows = 0)
+-- about: msprof-analyze makes no table of step times where it has none: a header alone is what is left of one.
+-- source: msprof-analyze of 2023 and 26.2: step_trace_time_analysis.py (dump_data), file_manager.py (create_csv_file)
+-- message: the table of step times has no row, and msprof-analyze writes no such table: its rows are lost
+select cycle from cycles where layout = 'cluster' and {condition}
+
+-- check: a_stage_is_joined_by_its_groups
+-- code: I108
+-- invariant: counted_twice_agrees
+-- needs: cluster_step_trace_time, communication_group_groups
+-- in: communication_group
+-- about: Up to msprof-analyze 1.3, which writes no comm_group_parallel_info, a stage is made of the groups of collective operations that have ranks
+--   in common: each of its ranks is with another one in such a group.
+-- source: msprof-analyze of 2023: base_communication_group.py (generate_p2p_communication_group)
+-- message: ranks {alone} of the stage {stage} are with no other rank of it in a group of collective operations
+with stages as (
+  select cycle, file, row, members_in(numbers::varchar) as stage, unnest(members_in(numbers::varchar)) as member
+  from communication_group_groups
+  where kind = 'p2p' and len(members_in(numbers::varchar)) > 1 and cycle not in (select cycle from communication_group_parallel)
+    and (cycle, members_in(numbers::varchar)) in (select (cycle, members_in(index)) from cluster_steps where type = 'stage')),
+joined as (
+  select distinct stages.cycle, stages.file, stages.row, member
+  from stages
+  join communication_group_groups as groups
+    on groups.cycle = stages.cycle and groups.kind = 'collective' and len(members_in(numbers::varchar)) > 1
+    and list_contains(members_in(numbers::varchar), member) and list_has_all(stage, members_in(numbers::varchar)))
+select cycle, file, row, shown(any_value(stage)::varchar) as stage, some_of(list(member order by member)) as alone
+from stages anti join joined using (cycle, file, row, member)
+group by cycle, file, row
