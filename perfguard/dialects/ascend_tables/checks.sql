@@ -587,7 +587,7 @@ select cycle, file, path || '.rank_id' as path, inside, rank from ranks_inside('
 -- in: {table}
 -- each: table = api_statistic; op_statistic; l2_cache; npu_module_mem; operator_memory; memory_record; operator_details; step_trace_time
 -- about: torch_npu writes no table without rows: a header alone is what is left of a file.
--- source: torch_npu 2.14: _file_manager.py (create_csv_file returns where there is no data)
+-- source: torch_npu 2.14: _integrate_parser.py, _memory_view_parser.py, _file_manager.py (create_csv_file returns where there is no data)
 -- message: it has a header and no row, and torch_npu writes no such file: its rows are lost
 select cycle from cycles where layout = 'pt-npu' and cycle not in (select cycle from {table})
 
@@ -681,14 +681,21 @@ where number > 1
 -- code: I114
 -- needs: l2_cache
 -- in: l2_cache
--- about: No two rows are the same, task, name and rates: task numbers of a stream come again after 65536 tasks only.
--- source: both real ranks of torch_npu level 1
+-- about: No two rows are the same, task, name and rates: task numbers of a stream come again after 65536 tasks only. Not checked where
+--   kernel_details has a task of a stream twice, as tasks of a graph run again in each step; a warning where it says nothing of tasks.
+-- source: msprof: get_l2_cache_data.py, overlap_analysis_assembler.cpp (several times of one task); both real ranks of torch_npu level 1
 -- message: task {task} of stream {stream} ({name}) is here a second time, the same in every column
-select cycle, row, task_id as task, stream_id as stream, op_name as name
+with known as (
+  select cycle, max(times) > 1 as runs_again
+  from (
+    select cycle, count(*) as times from kernels where stream >= 0 and task >= 0 group by cycle, device, stream, task)
+  group by cycle)
+select cycle, row, task_id as task, stream_id as stream, op_name as name, if(runs_again is null, 'warning', 'error') as severity
 from (
   select *, row_number() over (partition by cycle, stream_id, task_id, op_name, hit_rate, victim_rate order by row) as number
   from l2_cache)
-where number > 1 and task_id is not null
+left join known using (cycle)
+where number > 1 and task_id is not null and not coalesce(runs_again, false)
 
 -- check: growth_has_its_block
 -- code: I107

@@ -152,8 +152,8 @@ select cycle, file, row, path, {part} / 1e6 as here, {part}_there / 1e6 as there
 -- code: I109
 -- needs: communication_matrix_entries
 -- in: communication_matrix_entries
--- about: Where operations are summed up by type (`allreduce-total@group`), the slowest of them is named too (`-top1`).
--- source: torch_npu: _communication_matrix_parser.py; real output of level 1
+-- about: Where operations are summed up by type (`allreduce-total@group`), the one of the highest bandwidth is named too (`-top1`).
+-- source: torch_npu: _communication_parser.py (integrate_matrix_data makes both of each link); real output of level 1
 -- message: {slowest} is missing beside it
 select cycle, file, row, path, slowest
 from (select *, replace(name, '-total@', '-top1@') as slowest from communication_matrix_entries where contains(name, '-total@')) as sums
@@ -230,7 +230,7 @@ group by all
 -- in: {table}_operations
 -- each: table = communication; cluster_communication
 -- about: Every operation lists the same kinds of links, those that carried nothing too.
--- source: msprof: the bandwidth of an operation has an entry for each of its types of transport; real output of torch_npu and of sixteen ranks
+-- source: msprof: meta_parser.py (init_bandwidth_dict: an entry for each type of transport); real output of torch_npu and of sixteen ranks
 -- message: it has no {lost}, which {others} of {all_operations} operations have
 with operations as (
   select op.cycle, op.file, op.row, any_value(op.path) as path, list(links.link) filter (links.link is not null) as links

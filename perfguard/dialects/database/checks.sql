@@ -308,10 +308,12 @@ from lost_operations
 where cycle in (select cycle from db_communication_op) and cycle not in (select cycle from operations_apart)
 
 -- check: communication_of_the_database_is_what_ran
--- about: elapse_time of an operation = endNs - startNs.
+-- about: elapse_time of an operation = endNs - startNs. A warning where it is shorter: it is that of the tasks of its main stream only, and
+--   COMMUNICATION_OP has all of them in some versions.
 -- tolerance: 2 ns, 1e-9 of it, and half a ns
+-- source: msprof: communication_parser.py (op_time_parser), communication_info_processor.cpp (FormatData)
 -- message: elapse_time of {name} is {elapse_ms:.9g} ms, in COMMUNICATION_OP it lasts {lasts_ms:.9g} ms
-select cycle, row, name, elapse_ns / 1e6 as elapse_ms, lasts_ns / 1e6 as lasts_ms
+select cycle, row, name, elapse_ns / 1e6 as elapse_ms, lasts_ns / 1e6 as lasts_ms, if(elapse_ns < lasts_ns, 'warning', 'error') as severity
 from paired_operations where abs(elapse_ns::hugeint - lasts_ns) > 2.5 + 1e-9 * lasts_ns
 
 -- check: communication_of_the_database_is_what_ran
@@ -536,13 +538,14 @@ select cycle, any_value(end_time_ns - start_time_ns) / 86400e9 as days
 from db_session_time_info group by cycle having count(*) = 1 and days > 31
 
 -- check: what_the_database_holds_lies_in_the_session
--- about: All times lie in the session: else a table is of another run, or in another unit.
+-- about: All times lie in the session: else a table is of another run, or in another unit. A warning of NPU_MODULE_MEM: only newer versions leave
+--   out what is older, and a driver may have sampled before.
 -- tolerance: 10 s: device times are joined with the session's by the profiler's own correlation of clocks
 -- message: {name} is {after_s:.6g} s after the start of the session, outside of it
 with sessions as (
   select cycle, any_value(start_time_ns) as start_ns, any_value(end_time_ns) as end_ns
   from db_session_time_info group by cycle having count(*) = 1)
-select cycle, row, place, name, (at_ns - start_ns) / 1e9 as after_s
+select cycle, row, place, name, (at_ns - start_ns) / 1e9 as after_s, if(place = 'db_npu_module_mem', 'warning', 'error') as severity
 from times_of_databases join sessions using (cycle)
 where end_ns is not null and (at_ns - start_ns < -10000000000 or at_ns - end_ns > 10000000000)
 
@@ -696,7 +699,7 @@ from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')
 
 -- check: rows_of_the_database_are_written_once
 -- code: I114
--- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_npu_module_mem; db_hbm;
+-- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_hbm;
 --   db_llc; db_cann_api; db_communication_op; db_gc_record; db_session_time_info; db_rank_device_map; db_npu_info; db_host_info;
 --   db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
 -- needs: {table}
@@ -720,10 +723,10 @@ from (
 
 -- check: rows_of_the_database_are_written_once
 -- severity: warning
--- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq
+-- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_npu_module_mem
 -- about: A warning of readings that the device logs: msprof adds the frequency at the start and at the end to those that were read, which may be
---   the same, and merges readings of one time when it draws them.
--- source: msprof: aicore_freq_processor.cpp, acc_pmu_assembler.cpp
+--   the same, merges readings of one time when it draws them, and leaves out the kind of device of a module.
+-- source: msprof: aicore_freq_processor.cpp, acc_pmu_assembler.cpp, npu_module_mem_processor.cpp
 -- message: it is here a second time, the same in every column
 select cycle, again as row
 from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)
@@ -773,11 +776,16 @@ join (select cycle, count(*) as there from enumerations where is_there group by 
 -- each: table, key, column, what = db_connection_ids, id, connection_id, connections; db_pytorch_callchains, id, callchain_id, call stacks
 -- needs: {table}, db_pytorch_api
 -- in: {table}
--- about: torch_npu numbers the connections and the call stacks of its operators when it writes them: each belongs to a row of PYTORCH_API. Exact.
--- source: torch_npu: prof_db_parse/_fwk_api_db_parser.py, _id_manager.py; all 487 and 316 of real output
+-- about: torch_npu numbers the connections and the call stacks of its operators when it writes them: each belongs to a row of PYTORCH_API. Exact. Not
+--   those below the first that a row has, which are of a directory that the same process analysed before; a warning where no row has any.
+-- source: torch_npu: prof_db_parse/_fwk_api_db_parser.py, _id_manager.py (its numbers are never cleared), _parser_deps_config.py (DB_PARSER is a
+--   thread); all 487 and 316 of real output
 -- message: {lost} of {ids} {what} belong to no row of PYTORCH_API, the first is {id}: rows of it are lost
-with ids as (select distinct cycle, {key} as id from {table} where cycle in (select cycle from db_pytorch_api))
-select ids.cycle, count(*) filter (used.id is null) as lost, count(*) as ids, min(ids.id) filter (used.id is null) as id
+with first as (select cycle, min({column}) as first_id from db_pytorch_api group by cycle),
+ids as (
+  select distinct cycle, {key} as id, first_id from {table} join first using (cycle) where first_id is null or {key} >= first_id)
+select ids.cycle, count(*) filter (used.id is null) as lost, count(*) as ids, min(ids.id) filter (used.id is null) as id,
+  if(any_value(first_id) is null, 'warning', 'error') as severity
 from ids left join (select distinct cycle, {column} as id from db_pytorch_api) as used on used.cycle = ids.cycle and used.id = ids.id
 group by ids.cycle having lost > 0
 
@@ -1000,7 +1008,7 @@ with graphs as (
   where regexp_matches(text, '(?i)capture|^aclmdl|^model|graph|^GE')),
 kernels as (
   select task.cycle, task.connection_id from db_task as task semi join db_compute_task_info using (cycle, global_task_id)
-  where connection_id between 0 and 4294967294)
+  where connection_id between 1 and 4294967294)
 select kernels.cycle, count(*) as kernels, count(*) filter (called.connection_id is null) as lost,
   min(kernels.connection_id) filter (called.connection_id is null) as connection
 from kernels

@@ -288,6 +288,14 @@ from (
   where row < 200 and (step_versions.step <> '' or rows = 1)
   qualify row_number() over (partition by steps.cycle, row order by off, version) = 1);
 
+-- Call stacks, without those that are left of a directory that the same process of torch_npu analysed before: they are below the first that
+-- a row of PYTORCH_API has, and their texts are not here.
+create view own_callchains as
+select chains.*
+from db_pytorch_callchains as chains
+left join (select cycle, min(callchain_id) as first_id from db_pytorch_api group by cycle) as used using (cycle)
+where used.cycle is null or id >= first_id;
+
 -- Cells that hold an id of STRING_IDS, with their table (`place`) and their column.
 create view ids_of_texts as
 select cycle, row, 'db_task' as place, 'taskType' as name, task_type as id from db_task
@@ -310,7 +318,7 @@ union all select cycle, row, 'db_pytorch_api',
   unnest(['name', 'inputShapes', 'inputDtypes']),
   unnest([name, input_shapes, input_dtypes])
 from db_pytorch_api
-union all select cycle, row, 'db_pytorch_callchains', 'stack', stack from db_pytorch_callchains
+union all select cycle, row, 'db_pytorch_callchains', 'stack', stack from own_callchains
 union all select cycle, row, 'db_memory_record', 'component', component from db_memory_record
 union all select cycle, row, 'db_op_memory', 'name', name from db_op_memory
 union all select cycle, row, 'db_npu_op_mem',

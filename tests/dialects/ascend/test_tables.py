@@ -247,6 +247,8 @@ RIGHT: list[Damage] = [
     table(RECORD, lambda rows: [later(row) if row["Component"] == "APP" else row for row in rows]),
     # The clock of the start runs faster than that of the end, which NTP steers: 20 s in ten days.
     info(lambda one: one["start_info"].update(start_monotonic=one["end_info"]["MonotonicTimeEnd"] + 20 * 10**9)),
+    # A task of a graph runs again in each step, with the same rates.
+    lambda output: task_again(output),
     # Memory of CANN that was allocated before the recording is released without a row.
     table(RECORD, lambda rows: [*rows, *released(rows)]),
 ]  # fmt: skip
@@ -254,6 +256,18 @@ RIGHT: list[Damage] = [
 
 def later(row: dict[str, str]) -> dict[str, str]:
     return {**row, "Timestamp(us)": f"{Decimal(row['Timestamp(us)'].strip()) + Decimal('0.002')}\t"}
+
+
+def task_again(output: Path) -> None:
+    """Let one kernel be the task of another one of its name, and have its rates."""
+    kernels = read(output / KERNELS)
+    again = next(one for one in kernels[1:] if one["Name"] == kernels[0]["Name"])
+    task, other = (one["Task ID"].strip() for one in (kernels[0], again))
+    cached = next(one for one in read(output / CACHE) if one["Task Id"].strip() == task)
+    table(CACHE, lambda rows: [cached if row["Task Id"].strip() == other else row for row in rows])(output)
+    table(KERNELS, lambda rows: [{**row, "Task ID": task} if row["Task ID"].strip() == other else row for row in rows])(
+        output
+    )
 
 
 def released(rows: Rows) -> Rows:

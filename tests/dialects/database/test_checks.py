@@ -276,6 +276,7 @@ RAN, TIMED = ran("hcom_a", 10**9, 2 * 10**9), timed("hcom_a", 1e6, 1000.0)
     [
         ([RAN], [TIMED], []),
         ([RAN], [timed("hcom_a", 1e6, 1000.00001)], [("CommAnalyzerTime[0]", "I109")]),
+        ([RAN], [timed("hcom_a", 1e6, 999.0)], [("CommAnalyzerTime[0]", "I109")]),
         ([RAN], [timed("hcom_a", 1.1e6, 1000.0)], [("CommAnalyzerTime[0]", "I109")]),
         ([RAN], [timed("b", 1e6, 1000.0)], [("CommAnalyzerTime", "I113")]),
         ([RAN], [TIMED, timed("b", 1e6, 1000.0)], [("CommAnalyzerTime[1]", "I109")]),
@@ -396,8 +397,17 @@ def block_of(at: int, allocated: int) -> dict[str, Any]:
             [],
         ),
         ("what_the_host_names_is_used", {"PYTORCH_API": API, "CONNECTION_IDS": CONNECTIONS, "PYTORCH_CALLCHAINS": CHAINS}, []),
-        ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "CONNECTION_IDS": CONNECTIONS}, ["CONNECTION_IDS"]),
-        ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "PYTORCH_CALLCHAINS": CHAINS}, ["PYTORCH_CALLCHAINS"]),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[:-1], "CONNECTION_IDS": CONNECTIONS}, ["CONNECTION_IDS"]),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[:-1], "PYTORCH_CALLCHAINS": CHAINS}, ["PYTORCH_CALLCHAINS"]),
+        # What is below is left of a directory that the same process analysed before.
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[3:], "CONNECTION_IDS": CONNECTIONS}, []),
+        ("what_the_host_names_is_used", {"PYTORCH_API": API[3:], "PYTORCH_CALLCHAINS": CHAINS}, []),
+        (RESOLVES, {"PYTORCH_API": [{"callchainId": 3}], "PYTORCH_CALLCHAINS": [{"id": 2, "stack": 77}, *CHAINS]}, []),
+        (
+            RESOLVES,
+            {"PYTORCH_API": [{"callchainId": 3}], "PYTORCH_CALLCHAINS": [*CHAINS, {"id": 4, "stack": 77}]},
+            ["PYTORCH_CALLCHAINS[20]"],
+        ),
         ("what_the_host_names_is_used", {"PYTORCH_API": API, "STRING_IDS": WORDS}, []),
         ("what_the_host_names_is_used", {"PYTORCH_API": API[1:], "STRING_IDS": WORDS}, ["STRING_IDS[0]"]),
         # torch_npu numbers the names of allocators to look for them.
@@ -577,9 +587,23 @@ def test_a_single_launch_without_a_task_is_remarkable(lost, said):
     ("name", "row", "said"),
     [
         ("NPU_MEM", {"type": 1, "timestampNs": 5}, [Severity.ERROR]),
+        ("NPU_MODULE_MEM", {"moduleId": 1, "timestampNs": 5}, [Severity.WARNING]),
         ("AICORE_FREQ", {"deviceId": 0, "timestampNs": 5, "freq": 1800}, [Severity.WARNING]),
         ("ACC_PMU", {"accId": 0, "timestampNs": 5}, [Severity.WARNING]),
     ],
 )
 def test_a_reading_of_the_device_may_be_logged_twice(name, row, said):
     assert [severity for *_, severity in judged("rows_of_the_database_are_written_once", {name: [row, row]})] == said
+
+
+@pytest.mark.parametrize(("elapse_ms", "said"), [(1000.0, []), (999.0, [Severity.WARNING]), (1001.0, [Severity.ERROR])])
+def test_an_operation_may_take_less_on_its_main_stream(elapse_ms, said):
+    check = "communication_of_the_database_is_what_ran"
+    rows = judged(check, {"COMMUNICATION_OP": [RAN]}, {"CommAnalyzerTime": [timed("hcom_a", 1e6, elapse_ms)]})
+    assert [severity for *_, severity in rows] == said
+
+
+@pytest.mark.parametrize(("table", "said"), [("HBM", [Severity.ERROR]), ("NPU_MODULE_MEM", [Severity.WARNING])])
+def test_a_driver_may_have_sampled_before_the_session(table, said):
+    rows = judged(LIES, {table: [{"timestampNs": 10**18 - 3600 * 10**9}], **SESSION})
+    assert [severity for *_, severity in rows] == said
