@@ -455,11 +455,11 @@ select cycle, row, place, name, id from ids_of_texts anti join db_string_ids usi
 -- needs: {table}, {other}
 -- in: {table}
 -- about: Tasks, operations, modules, devices, kinds and call chains are in their own tables. Exact. Not the connection ids of TASK: two
---   of 552 are in no CANN_API of a correct database.
+--   of 552 are in no CANN_API of a correct database. A rank of several devices has device -1.
 -- message: {column} is {id}, which {key} of {other} does not have
 select cycle, row, {column} as id
 from {table} anti join (select cycle, {key} as {column} from {other}) as there using (cycle, {column})
-where {column} is not null
+where {column} is not null and ('{table}' <> 'db_rank_device_map' or {column} >= 0)
 
 -- check: ids_of_the_database_resolve
 -- each: table, column, other = db_communication_op, data_type, db_enum_hccl_data_type;
@@ -700,7 +700,7 @@ from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')
 -- check: rows_of_the_database_are_written_once
 -- code: I114
 -- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_hbm;
---   db_llc; db_cann_api; db_communication_op; db_gc_record; db_session_time_info; db_rank_device_map; db_npu_info; db_host_info;
+--   db_llc; db_cann_api; db_communication_op; db_gc_record; db_session_time_info; db_npu_info; db_host_info;
 --   db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
 -- needs: {table}
 -- in: {table}
@@ -723,10 +723,11 @@ from (
 
 -- check: rows_of_the_database_are_written_once
 -- severity: warning
--- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_npu_module_mem
+-- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_npu_module_mem; db_rank_device_map
 -- about: A warning of readings that the device logs: msprof adds the frequency at the start and at the end to those that were read, which may be
---   the same, merges readings of one time when it draws them, and leaves out the kind of device of a module.
--- source: msprof: aicore_freq_processor.cpp, acc_pmu_assembler.cpp, npu_module_mem_processor.cpp
+--   the same, merges readings of one time when it draws them, and leaves out the kind of device of a module. Newer versions of msprof write the
+--   rank of the device, and torch_npu adds its own row.
+-- source: msprof: aicore_freq_processor.cpp, acc_pmu_assembler.cpp, npu_module_mem_processor.cpp; torch_npu: prof_db_parse/_basic_db_parser.py
 -- message: it is here a second time, the same in every column
 select cycle, again as row
 from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)

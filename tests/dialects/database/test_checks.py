@@ -230,6 +230,8 @@ def session(start: int, end: int) -> Tables:
         (ENDS, session(9, 8), ["SESSION_TIME_INFO[0]"]),
         (RESOLVES, {**DEVICE, "NPU_INFO": [{"id": 0}]}, ["RANK_DEVICE_MAP[0]"]),
         (RESOLVES, {**DEVICE, "NPU_INFO": [{"id": 3}]}, []),
+        # A rank of several devices.
+        (RESOLVES, {"RANK_DEVICE_MAP": [{"rankId": 1, "deviceId": -1}], "NPU_INFO": [{"id": 3}]}, []),
         (RESOLVES, DEVICE, []),
         (RESOLVES, HCCL, ["COMMUNICATION_OP[1]"]),
         (RESOLVES, {"HBM": [{"type": 5}, {"type": 50}], "LLC": [{"mode": 60}]}, ["HBM[1]", "LLC[0]"]),
@@ -590,6 +592,7 @@ def test_a_single_launch_without_a_task_is_remarkable(lost, said):
         ("NPU_MODULE_MEM", {"moduleId": 1, "timestampNs": 5}, [Severity.WARNING]),
         ("AICORE_FREQ", {"deviceId": 0, "timestampNs": 5, "freq": 1800}, [Severity.WARNING]),
         ("ACC_PMU", {"accId": 0, "timestampNs": 5}, [Severity.WARNING]),
+        ("RANK_DEVICE_MAP", {"rankId": 0, "deviceId": 0}, [Severity.WARNING]),
     ],
 )
 def test_a_reading_of_the_device_may_be_logged_twice(name, row, said):
