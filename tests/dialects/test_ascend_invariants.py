@@ -822,7 +822,7 @@ DATABASE_BREACHES = [
     ),
     ("I115", DATABASE, "UPDATE COMMUNICATION_OP SET algType = 99", "ids_of_the_database_resolve"),
     ("I115", DATABASE, "DELETE FROM STRING_IDS WHERE id = 3", "ids_of_the_database_resolve"),
-    ("I114", DATABASE, "UPDATE TASK SET globalTaskId = 10", "ids_of_the_database_are_unique"),
+    ("I114", DATABASE, "INSERT INTO TASK SELECT * FROM TASK LIMIT 1", "ids_of_the_database_are_unique"),
     (
         "I113",
         DATABASE,

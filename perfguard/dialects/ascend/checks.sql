@@ -353,7 +353,8 @@ where is_known and not is_met and 2 * wrong <= known
 -- code: I113
 -- needs: kernels, l2_cache
 -- in: l2_cache
--- about: Some task of l2_cache is a kernel of kernel_details: stream, task and name are those of a row.
+-- about: Some task of l2_cache that has a name is a kernel of kernel_details: stream, task and name are those of a row.
+-- source: msprof: get_l2_cache_data.py (add_op_name: N/A where no operator of the task is known); real output of torch_npu level 1
 -- message: none of its {rows} tasks is a kernel of kernel_details.csv: one of them is of another run
 select cycle, rows from task_counts where lost = rows
 

@@ -257,11 +257,12 @@ from (
   group by cycle, counter)
 where is_another_unit(factors, usual);
 
--- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there.
+-- Tasks of l2_cache, and whether kernel_details knows their streams and numbers, and their names there. Not those without a name (N/A): msprof
+-- writes it where it knows no operator of the task.
 create view fill_task_tracks as
 with tasks as (
   select cycle, row, stream_id as stream, task_id as task, op_name as text from l2_cache
-  where cycle in (select distinct cycle from kernels where stream is not null and task is not null)),
+  where op_name <> 'N/A' and cycle in (select distinct cycle from kernels where stream is not null and task is not null)),
 met as (
   select distinct cycle, stream, task, name
   from kernels semi join (select distinct cycle, stream, task from tasks) using (cycle, stream, task)),

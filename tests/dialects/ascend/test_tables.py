@@ -247,6 +247,8 @@ RIGHT: list[Damage] = [
     table(RECORD, lambda rows: [later(row) if row["Component"] == "APP" else row for row in rows]),
     # The clock of the start runs faster than that of the end, which NTP steers: 20 s in ten days.
     info(lambda one: one["start_info"].update(start_monotonic=one["end_info"]["MonotonicTimeEnd"] + 20 * 10**9)),
+    # msprof knows no operator of the tasks.
+    column(CACHE, "Op Name", "N/A"),
     # A task of a graph runs again in each step, with the same rates.
     lambda output: task_again(output),
     # Memory of CANN that was allocated before the recording is released without a row.
