@@ -167,7 +167,7 @@ class Recording:
     #: After how many steps they repeat, if the test says so; not kept in the file.
     period: int | None = None
     #: Share of the machine's CPU time that other processes used while a script ran; None if unknown; not kept in the file.
-    others_share: float | None = None
+    others_share: float | None = field(default=None, compare=False)
     #: Whether its directory is a link out of the one it was found in: then nothing in it is read.
     leads_out: bool = False
 

@@ -37,6 +37,7 @@ WORDS = frozenset(
             "input_types",
             "kernel",
             "kind",
+            "label",
         ),
         *("name", "odd_arguments", "odd_tensors", "operator", "phase", "shapes", "step_text", "text", "type"),
     )

@@ -15,7 +15,6 @@ import click
 from perfguard.cli import options
 from perfguard.cli.output import echo, exit_code, report_files, screen
 from perfguard.errors import UsageError
-from perfguard.findings import Code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,6 +82,7 @@ def command(
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.cli.project import project_settings
+    from perfguard.findings import Code
     from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.refresh import Refresh
     from perfguard.reports import RunReport
@@ -115,15 +115,12 @@ def command(
     codes = {finding.code for finding in verdict.findings}
     if Code.B101 in codes:
         echo(f"perfguard: store this as the baseline with: {_again('--update')}", err=True)
-    if verdict.refresh is Refresh.REFUSED and codes & _ACCEPTED_WITH_A_REASON:
+    if verdict.refresh is Refresh.REFUSED and codes & {Code.B110, Code.B112}:
+        # What refuses a refresh unless the user says why.
         echo(f"perfguard: store it all the same with: {_again('--reason', 'why')}", err=True)
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))
-
-
-#: What refuses a refresh unless the user says why.
-_ACCEPTED_WITH_A_REASON = frozenset({Code.B110, Code.B112})
 
 
 def _again(*options: str) -> str:

@@ -207,7 +207,7 @@ def test_fsspec_is_named_where_it_is_missing():
     [
         ("memory://nowhere", "memory://nowhere is not a directory"),
         ("nosuch://x/y", "nosuch://x/y cannot be read: "),
-        ("file:///no/where", "/no/where is not a directory"),
+        ("file:///no/where", "/no/where does not exist"),
     ],
 )
 def test_what_is_not_there_is_said_in_a_sentence(url, words):

@@ -652,7 +652,8 @@ def _trace(place: Path, events: Iterator[str]) -> None:
         file.write(next(events))
         for event in events:
             file.write(",\n" + event)
-        file.write("]}\n")
+        # What Kineto writes last.
+        file.write(',\n{"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 10000000.0}]}\n')
 
 
 def _operators(count: int, said: str) -> Iterator[str]:

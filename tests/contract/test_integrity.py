@@ -24,6 +24,7 @@ from perfguard.contract import Contract, inspect
 from perfguard.errors import StoreError
 from perfguard.findings import INVALIDATING_FAMILIES, Code, Severity
 from perfguard.recording import Recording, read_recording
+from perfguard.testing.formats import scope_lane
 from tests.conftest import CHECKOUT, RECORDINGS
 from tests.contract.together import inspect_together, places
 
@@ -32,6 +33,9 @@ DETAIL, TYPES = "cpu_op_detail_info_0.csv", "cpu_op_type_info_0.csv"
 STAMPS, FRAMEWORK = "cpu_op_execute_timestamp_0.txt", "cpu_framework_0.txt"
 MEMORY, VIEW, LOG = "cpu_ms_memory_record_0.txt", "trace_view.json", "*.log"
 TRACE, FACTS, STEPS = "*.pt.trace.json", "recording.json", "steps.json"
+
+#: The process of MindSpore's timeline that draws the scopes of operators.
+SCOPES = 3
 
 Corruption = Callable[[Path], object]
 
@@ -125,8 +129,11 @@ def in_window(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]] | No
         changed = change(events)
         changed = [copy.deepcopy(event) for event in (events if changed is None else changed)]
         numbered = [event["args"] for event in changed if "Ev Idx" in event.get("args", {})]
+        first = min((arguments["External id"] for arguments in numbered if arguments.get("External id")), default=0)
         for number, arguments in enumerate(sorted(numbered, key=lambda arguments: arguments["Ev Idx"])):
             arguments["Ev Idx"] = number
+            if arguments.get("External id"):
+                arguments["External id"] = first + number
         return changed
 
     return in_events(renumbered)
@@ -222,8 +229,10 @@ def in_executions(change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
             )
         )
         the(directory, FRAMEWORK).write_text("".join(one["line"] + "\n" for one in executions))
-        others = [event for event in view if event["ph"] == "M"]
-        the(directory, VIEW).write_text(json.dumps([*others, *(one["event"] for one in executions)]))
+        others = [event for event in view if event["ph"] == "M" and event["pid"] != SCOPES]
+        runs = [(one["name"], *drawn(one["event"])) for one in executions if "/" in one["name"]]
+        names, spans = scope_lane(runs, lambda ns: f"{ns // 1000}.{ns % 1000:03d}")
+        the(directory, VIEW).write_text(json.dumps([*others, *(one["event"] for one in executions), *names, *spans]))
 
     return corrupt
 
@@ -242,6 +251,12 @@ def write_rows(path: Path, rows: list[list[str]]) -> None:
 
 def start_of(execution: dict[str, Any]) -> int:
     return int(execution["cells"][0])
+
+
+def drawn(event: dict[str, Any]) -> tuple[int, int]:
+    """Return where an event begins and ends, in ns: a time and a duration are texts of three decimals."""
+    start, duration = (int(event[key].replace(".", "")) for key in ("ts", "dur"))
+    return start, start + duration
 
 
 def moved(execution: dict[str, Any], start: int) -> dict[str, Any]:
@@ -519,7 +534,7 @@ CASES = [
     case("a lost step of torch, its mark kept", TORCH, without_step(1, with_mark=False), "C101 I110"),
     case("a lost step of torch, with its mark", TORCH, without_step(1, with_mark=True), "C101 I110"),
     case("a lost last step of torch", TORCH, without_step(2, with_mark=True), "C101 I110"),
-    case("a leaked step of torch", TORCH, in_window(leak), "C101 I106"),
+    case("a leaked step of torch", TORCH, in_window(leak), "C101 I106 I112"),
     case("a missing mark", TORCH, in_window(lambda events: events.remove(marks(events)[1])), "C101"),
     case("no mark at all", TORCH, in_window(lambda events: [e for e in events if e not in marks(events)]), "C101"),
     case("a mark twice", TORCH, in_window(lambda events: [*events, marks(events)[0]]), "C101"),
@@ -544,7 +559,7 @@ CASES = [
         "C103 I110",
     ),
     case("no execution in any file", GRAPH, in_executions(lambda executions: []), "S101"),
-    case("an event without a time", TORCH, set_operator(ts=0, dur=0), "C101 C104 I106 I113", warnings="C102"),
+    case("an event without a time", TORCH, set_operator(ts=0, dur=0), "C101 C104 I106 I112 I113", warnings="C102"),
     case(
         "an execution without a time",
         GRAPH,

@@ -303,10 +303,10 @@ def test_the_real_configuration_is_clean():
 @pytest.mark.parametrize(
     "document, severity, code",
     [
-        ({**MS_2_10, "record_shape": True}, Severity.ERROR, "S103"),
+        ({**MS_2_10, "record_shape": True}, Severity.NOTE, "S102"),
         ({**MS_2_10, "profile_memory": "yes"}, Severity.ERROR, "S103"),
         ({**MS_2_10, "activities": ["TPU"]}, Severity.ERROR, "S103"),
-        ({**NPU, "stop_step": 3}, Severity.ERROR, "S103"),
+        ({**NPU, "stop_step": 3}, Severity.NOTE, "S102"),
         ({**NPU, "active": 0}, Severity.ERROR, "S103"),
         ({**MS_2_10, "stop_step": 1}, Severity.WARNING, "C101"),
         ({**MS_2_10, "start_step": -1}, Severity.WARNING, "C101"),

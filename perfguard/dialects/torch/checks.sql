@@ -588,7 +588,8 @@ select cycle, named_ns, written_ns from traces where named_ns <> written_ns
 -- invariant: counted_twice_agrees
 -- about: Kineto writes the name and the place of a thread together, and the name and the label of a process. Asked where any has a place
 --   or a label: torch 1.8 wrote no places. A lane of work on a device may have a name alone: torch names those to which it moves the work
---   of CUDA graphs. The name of a thread has its number. Overhead (-1) has no label.
+--   of CUDA graphs. The name of a thread has its number; the waits of stream N are on lane N + 1000000, called "stream N
+--   (sync)" (2026). Overhead (-1) has no label.
 -- source: kineto output_json.cpp, handleResourceInfo and handleDeviceInfo;
 --   torch/profiler/_chrome_trace_export.py; torch/cuda/_annotate_cuda_graph_trace.py; all real traces, of torch 1.8 as well
 -- message: {found}
@@ -614,7 +615,7 @@ union all
 select cycle, row, 'thread ' || process || '/' || lane || ' is called ' || word(label)
 from lane_marks
 where kind = number_of('thread_name') and try_cast(regexp_extract(word(label), '^(?:thread|stream) -?([0-9]{1,18})\b', 1) as bigint)
-  <> try_cast(regexp_extract(lane, '([0-9]{1,18}) ?"?$', 1) as bigint)
+  <> try_cast(regexp_extract(lane, '([0-9]{1,18}) ?"?$', 1) as bigint) - if(ends_with(word(label), ' (sync)'), 1000000, 0)
 
 -- check: memory_is_where_and_what_it_can_be
 -- code: I107

@@ -25,6 +25,7 @@ _JOINED = frozenset(("id", "External id", "correlation", "connection_id", "corre
 _PYTHON = frozenset(("Python id", "Python parent id"))
 #: 0 stands for none.
 _NONE = frozenset(("External id", "Record function id", "correlation"))
+_FORWARD = "fwdbwd"
 #: An id as long as this is a time in nanoseconds.
 _TIME_NS = 10**15
 #: Between two repetitions.
@@ -125,6 +126,11 @@ class Trace:
         for family in (_JOINED, _PYTHON):
             common = max((rises[key] for key in family if key in rises), default=0)
             rises |= {key: common for key in family if key in rises}
+        if "Ev Idx" in rises and "External id" in rises:
+            # torch gives both to an event at a time.
+            rises["External id"] = rises["Ev Idx"]
+        # The flows from forward to backward are numbered from one.
+        rises[_FORWARD] = max((int(event["id"]) for event, _ in self._body if event.get("cat") == _FORWARD), default=0)
         if smallest_step is not None:
             rises["ProfilerStep#"] = largest["ProfilerStep#"] - smallest_step + 1
         return rises
@@ -136,7 +142,7 @@ class Trace:
             key, value = _key(match[1]), int(match[2])
             if key in _NONE and value == 0:
                 continue
-            rise = self._rises.get(key, 0)
+            rise = self._rises.get(_FORWARD if key == "id" and event.get("cat") == _FORWARD else key, 0)
             if key == "ts":
                 value, rise = value + lead, self.period_us
             elif value >= _TIME_NS:
@@ -198,8 +204,14 @@ class Trace:
             for event, text in self._after:
                 put(_at_the_end(event, _moved(text, lead), longer))
             file.write(self.lead_out)
-            file.write(self.foot)
+            file.write(_named_as(self.foot, path))
         return Scaled(path=path, bytes=path.stat().st_size, rows=count, bad=broken, repetitions=repetitions)
+
+
+def _named_as(foot: str, path: Path) -> str:
+    """Return the end of a trace with the time of its file's name in its own (`traceName`), where both have one."""
+    said = re.search(r"\.(\d{16,})\.pt\.trace\.json", path.name)
+    return foot if said is None else re.sub(r"\.\d{16,}(?=\.pt\.trace\.json)", f".{said[1]}", foot)
 
 
 def scale_trace(source: Path, target: Path, size: int, *, bad: bool = False) -> Scaled:

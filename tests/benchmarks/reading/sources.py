@@ -181,6 +181,8 @@ def _gpu_text(longer: float) -> str:
     work = [(*random.choice(_KERNELS), random.choice((64, 128, 512))) for _ in range(150)]
     for step in (10, 11):
         began, inside = now, []
+        number += 1
+        marked = number
         for operator, kernel, lasts, rows in work:
             number += 1
             cpu, launch = round(random.uniform(12, 30), 3), round(random.uniform(4, 8), 3)
@@ -201,8 +203,8 @@ def _gpu_text(longer: float) -> str:
             inside.append(
                 _complete(device, stream, "kernel", kernel, kernel_end, lasted,
                           {"External id": number, "queued": 0, "device": 0, "context": 1, "stream": stream,
-                           "correlation": number, "registers per thread": 32, "shared memory": 0, "blocks per SM": 2.0,
-                           "warps per SM": 16.0, "grid": [216, 1, 1], "block": [256, 1, 1],
+                           "correlation": number, "registers per thread": 32, "shared memory": 0, "blocks per SM": 2.7,
+                           "warps per SM": 21.6, "grid": [216, 1, 1], "block": [256, 1, 1],
                            "est. achieved occupancy %": 25})
             )  # fmt: skip
             inside.append(_flow("f", device, stream, number, kernel_end))
@@ -214,8 +216,7 @@ def _gpu_text(longer: float) -> str:
         inside.append(_complete(host, host, "cuda_runtime", "cudaDeviceSynchronize", now, waited, wait))
         inside.append(_flow("f", host, host, correlation, now))
         now += waited + 1
-        number += 1
-        arguments = {"External id": number, "Record function id": 0, "Ev Idx": 0}
+        arguments = {"External id": marked, "Record function id": 0, "Ev Idx": 0}
         events.append(
             _complete(host, host, "user_annotation", f"ProfilerStep#{step}", began - 5, now - began + 10, arguments)
         )
@@ -228,7 +229,7 @@ def _gpu_text(longer: float) -> str:
     marks = [
         {"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces",
          "tid": "Trace PyTorch Profiler", "ts": _us(100)},
-        {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": _us(end + 50)},
+        {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": _us(100 + end + 50)},
     ]  # fmt: skip
     header = {
         "schemaVersion": 1,
