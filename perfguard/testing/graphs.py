@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 
 from perfguard.testing.formats import Files, Row, columns, lines_bytes
-from perfguard.testing.truth import Operator, Output, Rank, Shape, Truth, memory_totals
+from perfguard.testing.truth import Output, Rank, Shape, Truth, memory_totals
 
 #: Passes of the compiler, in their order.
 _PASSES = "bootstrap type_inference auto_monad graph_reusing inline optimize validate task_emit execute"
@@ -103,10 +103,11 @@ def tracker_files(output: Output, *, blocks: bool) -> Files:
     for number, execution in enumerate(rank.executions):
         names = (f"{execution.operator.name}_{number}", execution.operator.full_name, "kernel_graph_0")
         tasks.append((number, *names, "kernel_runner.cc", 212, _STACK))
+    found = _blocks(rank, len(tasks)) if blocks else []
     return {
         "task.csv": _table(columns("task"), tasks),
-        "memory_block.csv": _table(columns("memory_block"), _blocks(rank, len(tasks)) if blocks else []),
-        "tracker_graph.ir": _tracker_graph(output.truth.operators),
+        "memory_block.csv": _table(columns("memory_block"), found),
+        "tracker_graph.ir": _tracker_graph(tasks, found),
     }
 
 
@@ -137,12 +138,17 @@ def _table(header: str, rows: list[Row]) -> bytes:
     return lines_bytes([f"{header},", *("".join(f"{cell}," for cell in row) for row in rows)])
 
 
-def _tracker_graph(operators: tuple[Operator, ...]) -> bytes:
+def _tracker_graph(tasks: list[Row], blocks: list[Row]) -> bytes:
+    """Write the tasks with the blocks that each makes: a block is named by the moment of its allocation."""
+    made: dict[object, list[object]] = {}
+    for block in blocks:
+        made.setdefault(block[11], []).append(block[0])
     lines = []
-    for number, operator in enumerate(operators):
+    for number, _, name, *_ in tasks:
+        outputs = made.get(number, [])
         lines += [
-            f"() = {operator.full_name}(), task_info: {number}, attrs {{stream_id=0}} ",
-            "    () <- ()",
+            f"({', '.join(f'%{start}' for start in outputs)}) = {name}(), task_info: {number}, attrs {{stream_id=0}} ",
+            f"    ({', '.join('Float32:[(2, 2)]' for _ in outputs)}) <- ()",
             f"    # {_STACK}",
         ]
     return lines_bytes(lines)

@@ -17,7 +17,7 @@ from perfguard.recording import read_recording
 from perfguard.testing import generate
 from tests.conftest import recorded
 
-NAME = "events.out.events.summary.1795254893.0.host.example_MS"
+NAME = "events.out.events.summary.893.0.host.example_MS"
 LINEAGE = NAME.removesuffix("MS") + "lineage"
 RECORDINGS = Path(__file__).resolve().parents[1] / "data" / "recordings"
 
@@ -161,7 +161,8 @@ def test_a_record_that_is_no_event_is_refused(summary, payload):
         (EVENTS[1:], [("I111", f"{NAME}:1")]),
         ([VERSION, *EVENTS], [("I114", f"{NAME}:2")]),
         ([VERSION, values(2, 101.0), values(1, 102.0)], [("I106", f"{NAME}:3")]),
-        ([VERSION, values(1, 101.0), GRAPH, values(2, 100.0)], [("I106", f"{NAME}:4")]),
+        ([VERSION, GRAPH, values(1, 101.0), values(2, 100.0)], [("I106", f"{NAME}:4")]),
+        ([VERSION, values(1, 100.0), GRAPH, values(2, 101.0)], [("I106", f"{NAME}:3")]),
         ([VERSION, values(1, -5.0)], [("S103", f"{NAME}:2 $.wall_time")]),
         ([VERSION, values(2**63, 101.0)], [("S103", f"{NAME}:2 $.step")]),
         ([VERSION, values(2**63 - 1, 101.0)], []),
@@ -206,6 +207,62 @@ def test_changed_metadata_of_a_landscape_are_found(summary):
         assert codes(summary) == found
 
 
+@pytest.mark.parametrize(
+    "saved, found",
+    [
+        ([1, 2, 3], set()),
+        ([1, 3, 5], set()),
+        ([2, 4, 6], set()),
+        ([1, 2, 4], {"I115"}),
+        ([1, 2, 3, 9], {"I115"}),
+        ([1, 2, 6, 7], set()),
+    ],
+)
+def test_the_parameters_of_every_step_of_an_interval_are_saved(summary, saved, found):
+    """A sunk data set shows only the last step of an epoch, and a second training begins anew."""
+    document = {
+        "epoch_group": {"0": [1, 2, 3, 4], "1": [5, 6, 7]},
+        "model_params_file_map": {str(number): f"/tmp/Net_{number}_step.ckpt" for number in saved},
+        "step_per_epoch": 6,
+        "unit": "step",
+        "num_samples": 2048,
+        "landscape_size": 40,
+        "create_landscape": {"train": True, "result": True},
+    }
+    (summary / "ckpt_dir").mkdir()
+    (summary / "ckpt_dir" / "train_metadata.json").write_text(json.dumps(document))
+    assert codes(summary) == found
+
+
+PIPELINE, CUSTOM, TRAINED = event(100.5, part(9, b"")), event(100.75, part(10, b"")), event(103.0, part(6, b""))
+
+
+@pytest.mark.parametrize(
+    "lineage, found",
+    [
+        ([PIPELINE, CUSTOM, TRAINED, event(104.0, part(6, b""))], set()),
+        ([event(99.0, part(7, b"")), PIPELINE, TRAINED], set()),
+        ([TRAINED, PIPELINE], {"I106"}),
+        ([CUSTOM, PIPELINE, TRAINED], {"I106"}),
+        ([PIPELINE, TRAINED, CUSTOM], {"I106"}),
+        ([PIPELINE, event(101.0, part(9, b"")), TRAINED], {"I114"}),
+        ([event(9100.5, part(9, b"")), event(9103.0, part(6, b""))], {"I113"}),
+    ],
+)
+def test_a_lineage_is_in_order_and_of_its_summary(summary, lineage, found):
+    write(summary, lineage, LINEAGE)
+    assert codes(summary) == found
+
+
+def test_a_summary_is_not_older_than_its_name(summary):
+    for path in list(summary.iterdir()):
+        path.rename(path.with_name(path.name.replace("893", "3700")))
+    assert codes(summary) == set()
+    for path in list(summary.iterdir()):
+        path.rename(path.with_name(path.name.replace("3700", "3800")))
+    assert codes(summary) == {"I113"}
+
+
 # -- the memory tracker ------------------------------------------------------------------------------------------------
 
 BLOCKS = (
@@ -222,6 +279,10 @@ OLD += "producer_task,task_name,node_name,graph_name,user_tasks,\n"
 OLD += "1,4,0x12c041200000,0,Ascend,1024,1024,device.cc,10,Weight,0,Load,Load,g0,{2-},\n"
 TASKS = "time_stamp,task_name,node_name,graph_name,file_name,line_num,python_stack,\n"
 TASK_ROWS = "0,Load,Load,g0,device.cc,10,,\n2,MatMul,MatMul-op0,g0,device.cc,10,File:a.py;Line:1;Function:f|,\n"
+TRACKED = (
+    "() = Load(), task_info: 0, attrs {stream_id=0} \n    () <- ()\n    # \n"
+    "() = MatMul-op0(), task_info: 2, attrs {stream_id=0} \n    () <- ()\n    # File:a.py;Line:1;Function:f|\n"
+)
 
 
 @pytest.fixture
@@ -231,7 +292,7 @@ def tracked(tmp_path: Path) -> Path:
     place.mkdir()
     (place / "memory_block.csv").write_text(BLOCKS + ROWS)
     (place / "task.csv").write_text(TASKS + TASK_ROWS)
-    (place / "tracker_graph.ir").write_text("() = Load(), task_info: 0, attrs {stream_id=0} \n")
+    (place / "tracker_graph.ir").write_text(TRACKED)
     return place
 
 
@@ -255,6 +316,22 @@ def test_the_memory_tracker_is_clean(tracked, blocks):
         ("task.csv", "2,MatMul", "0,MatMul", "I106"),
         ("task.csv", "2,MatMul", "x,MatMul", "S103"),
         ("task.csv", "graph_name,", "", "S102"),
+        ("task.csv", "2,MatMul,MatMul-op0", "3,MatMul,MatMul-op0", "I101"),
+        ("task.csv", "2,MatMul,MatMul-op0", "2,MatMul,Add-op0", "I101"),
+        ("task.csv", "0,Load,Load,g0,device.cc,10,,\n", "", "I101"),
+        ("tracker_graph.ir", "() = Load(), task_info: 0, attrs {stream_id=0} \n", "", "S101"),
+        ("tracker_graph.ir", "    () <- ()\n", "", "S101"),
+        ("tracker_graph.ir", "    # \n", "", "S101"),
+        ("tracker_graph.ir", TRACKED, "", "I101"),
+        ("tracker_graph.ir", TRACKED, TRACKED + TRACKED, "I106"),
+        ("tracker_graph.ir", "() = MatMul-op0()", "(%3) = MatMul-op0(%1, %2)", "I101"),
+        ("memory_block.csv", "WorkSpace,2,", "WorkSpace,,", "I115"),
+        (
+            "memory_block.csv",
+            "512,1536,1536,device.cc,10,WorkSpace,2,MatMul,MatMul-op0,g0,{},,,0,1",
+            "512,1536,1536,device.cc,10,WorkSpace,2,MatMul,MatMul-op0,g0,{},,,2,1",
+            "S103",
+        ),
     ],
 )
 def test_a_changed_memory_tracker_is_found(tracked, name, old, new, code):
@@ -262,6 +339,16 @@ def test_a_changed_memory_tracker_is_found(tracked, name, old, new, code):
     assert old in text
     (tracked / name).write_text(text.replace(old, new, 1))
     assert code in codes(tracked)
+
+
+def test_the_graph_of_the_memory_tracker_names_its_blocks(tracked):
+    """A block inside another has no moment; what a tracker of no task writes is empty."""
+    (tracked / "tracker_graph.ir").write_text(TRACKED.replace("() = MatMul-op0()", "(%3) = MatMul-op0(%1, %-1)"))
+    assert findings(tracked) == []
+    (tracked / "task.csv").write_text(TASKS)
+    (tracked / "memory_block.csv").write_text(BLOCKS)
+    (tracked / "tracker_graph.ir").write_text("")
+    assert findings(tracked) == []
 
 
 @pytest.mark.parametrize("name", ["memory_block.csv", "task.csv"])

@@ -173,6 +173,7 @@ READERS: Registry[Reader] = Registry(
         "columns": "perfguard.artifacts.readers.whitespace:read_columns",
         "tfrecord": "perfguard.artifacts.readers.summary:read_records",
         "ir": "perfguard.artifacts.readers.graph:read_ir",
+        "tracker-graph": "perfguard.artifacts.readers.tracker:read_tracker_graph",
         "dot": "perfguard.artifacts.readers.graph:read_dot",
         "sqlite": "perfguard.artifacts.readers.database:read_database",
     },

@@ -99,3 +99,73 @@ select block.cycle, block.file, block.row, device_addr, producer_task as produce
 from memory_block as block join task on task.cycle = block.cycle and task.time_stamp = block.producer_task
   and task.task_name = block.task_name
 where coalesce(block.{part}, '') <> coalesce(task.{part}, '')
+
+-- check: tasks_are_the_operators_of_the_graph
+-- code: I101
+-- invariant: counted_twice_agrees
+-- needs: task, tracker_graph
+-- in: task
+-- about: A task is put into the list of task.csv and into the graph at once. Exact.
+-- source: MindSpore 2.6 to 2.10: mem_tracker.cc (AddTask, CacheLastTask, Dump); real output of 2.10, graph mode and PyNative
+-- message: task {time_stamp}, {node_name}, is not in tracker_graph.ir
+select cycle, file, row, time_stamp, coalesce(node_name, '') as node_name
+from task
+where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time_stamp) from tracker_graph where time_stamp is not null)
+
+-- check: tasks_are_the_operators_of_the_graph
+-- in: tracker_graph
+-- about: ... and the other way round.
+-- message: task {time_stamp} is not in task.csv: {call}
+select cycle, file, row, time_stamp, shown(call) as call
+from tracker_graph
+where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time_stamp) from task where time_stamp is not null)
+
+-- check: tasks_are_the_operators_of_the_graph
+-- about: Both have the same name.
+-- message: task {time_stamp} is {node_name} in task.csv, and here: {call}
+select graph.cycle, graph.file, graph.row, graph.time_stamp, coalesce(node_name, '') as node_name, shown(call) as call
+from tracker_graph as graph join task using (cycle, time_stamp)
+where not contains(call, ') = ' || coalesce(node_name, '') || '(')
+
+-- check: tasks_are_the_operators_of_the_graph
+-- code: I106
+-- needs: tracker_graph
+-- about: Tasks are in the order of their numbers, each once.
+-- message: task {time_stamp} follows task {before}
+select cycle, file, row, time_stamp, before
+from (select *, lag(time_stamp) over (partition by cycle, file order by row) as before from tracker_graph)
+where time_stamp <= before
+
+-- check: blocks_of_the_graph_are_listed
+-- code: I101
+-- invariant: counted_twice_agrees
+-- needs: memory_block, tracker_graph
+-- in: tracker_graph
+-- about: The graph names a block by the moment of its allocation: each is one of memory_block.csv, which lists all but those of the CPU.
+--   Judged where it lists at least half of them, or none at all.
+-- source: MindSpore 2.6 to 2.10: mem_tracker.cc (TrackerTensor::ToString, MarkTensorAsInput, Dump)
+-- message: task {time_stamp} has the block %{moment}, and memory_block.csv has none that was allocated then
+with named as (
+  select cycle, file, row, time_stamp, unnest(list_distinct(regexp_extract_all(call, '[( ]%([0-9]{1,18})', 1)))::bigint as moment from tracker_graph),
+judged as (
+  select *, (cycle, moment) in (select (cycle, start_time_stamp) from memory_block where start_time_stamp is not null) as is_met from named),
+counted as (select cycle, count(*) as blocks, count(*) filter (is_met) as met from judged group by cycle)
+select cycle, min(file) as file, min(row) as row, arg_min(time_stamp, row) as time_stamp, moment
+from judged join counted using (cycle)
+where not is_met and (2 * met >= blocks or cycle not in (select cycle from memory_block))
+group by cycle, moment
+
+-- check: a_block_has_all_of_its_origin
+-- code: I115
+-- headline: a part of a row is missing
+-- needs: memory_block
+-- in: memory_block
+-- about: Who asked for a block, and where, is known as a whole or not at all.
+-- source: MindSpore 2.4 to 2.10: mem_tracker.cc (block_csv)
+-- message: block {device_addr} has no {lost}, and the rest of who asked for it is there
+select cycle, file, row, device_addr, array_to_string(lost, ', ') as lost
+from (
+  select *, list_filter([if(line_num is null, 'line_num', ''), if(coalesce(type, '') = '', 'type', ''),
+    if(producer_task is null, 'producer_task', ''), if(coalesce(task_name, '') = '', 'task_name', '')], lambda name: name <> '') as lost
+  from memory_block)
+where len(lost) between 1 and 3

@@ -174,3 +174,99 @@ from landscape_files where folder <> usual
 -- message: interval {key} has {numbers} numbers, and is the {nth}. of the intervals
 select cycle, file, '$.epoch_group.' || key as path, key, len(numbers) as numbers, place as nth
 from landscape_intervals where len(numbers) < 3 or key <> (place - 1)::varchar
+
+-- check: parameters_of_a_landscape_have_their_files
+-- code: I115
+-- about: Parameters are saved in the steps or epochs of the intervals, and in no others.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (step_end, epoch_end)
+-- message: {unit} {number} has a file and is in no interval
+select cycle, file, '$.model_params_file_map.' || number as path, unit, number
+from landscape_files
+where (cycle, file, number::bigint) not in (select (cycle, file, number) from landscape_numbers)
+
+-- check: parameters_of_a_landscape_have_their_files
+-- about: ... and in all of them that the training came by: none is left out between two neighbours that are saved. Where the data is sunk, only every
+--   n-th step is seen.
+-- message: {unit} {number} is of an interval and has no file; those before and after it have one
+with saved as (
+  select cycle, file, any_value(unit) as unit, list_sort(list(number::bigint)) as numbers from landscape_files group by cycle, file),
+strides as (
+  select *, list_reduce(list_transform(numbers[2:], lambda number: number - numbers[1]), lambda one, other: gcd(one, other)) as stride
+  from saved where len(numbers) > 2)
+select cycle, file, '$.model_params_file_map' as path, unit, number
+from strides join (select distinct * from landscape_numbers) using (cycle, file)
+where not list_contains(numbers, number) and list_has_all(numbers, [number - stride, number + stride])
+
+-- check: the_graph_of_a_summary_comes_first
+-- code: I106
+-- needs: summary_events
+-- in: summary_events
+-- about: SummaryCollector records the graph in the first step, before any value: records are written in the order in which they are made.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (step_end), _writer_pool.py (run)
+-- message: the graph follows the values of step {step}
+select cycle, file, row, before as step
+from (
+  select *, last_value(if(kind = 'summary' and contains(tags, '/auto'), step, null) ignore nulls) over (
+    partition by cycle, file order by row) as before
+  from summary_events)
+where kind = 'graph_def' and before is not null
+
+-- check: a_lineage_is_in_order
+-- code: I106
+-- needs: summary_lineage
+-- in: summary_lineage
+-- about: The data pipeline is recorded in the first step, what the user adds after it, and the lineage of the training at its end.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (step_end, end), _writer_pool.py (run)
+-- message: the {kind} follows the {before}
+select cycle, file, row, kind, before
+from (
+  select cycle, file, row, kind, last_value(if(kind = 'train_lineage' or kind = 'user_defined_info', kind, null) ignore nulls) over (
+    partition by cycle, file order by row rows between unbounded preceding and 1 preceding) as before,
+    bool_or(kind = 'train_lineage') over (partition by cycle, file order by row rows between unbounded preceding and 1 preceding) as is_trained
+  from summary_lineage)
+where kind = 'dataset_graph' and before is not null or kind = 'user_defined_info' and is_trained
+
+-- check: a_lineage_is_in_order
+-- code: I114
+-- about: Both are recorded once.
+-- message: a second {kind}
+select cycle, file, row, kind from summary_lineage where kind in ('dataset_graph', 'user_defined_info')
+qualify row_number() over (partition by cycle, file, kind order by row) > 1
+
+-- check: a_summary_is_of_its_file
+-- code: I113
+-- headline: a file is of another run
+-- needs: {table}
+-- in: {table}
+-- each: table = summary_events; summary_lineage
+-- about: The name of a file has the second in which the collector was made: no record is older.
+-- source: MindSpore 2.0 and 2.10: summary_record.py (_initialize), _summary_adapter.py (get_event_file_name)
+-- tolerance: an hour: clocks are set
+-- message: its first record is of {first_s:.0f} s UNIX time, the name of the file says {named_s:.0f} s
+select cycle, file, min(wall_time_ns) / 1e9 as first_s, any_value(named) as named_s
+from {table}
+join (
+  select cycle, file, try_cast(regexp_extract(name, 'events\.summary\.([0-9]{1,12})\.', 1) as bigint) as named
+  from files where slot = '{table}') using (cycle, file)
+group by cycle, file having min(wall_time_ns) / 1e9 < any_value(named) - 3600
+
+-- check: a_summary_is_of_its_lineage
+-- code: I113
+-- headline: two files are of different runs
+-- invariant: counted_twice_agrees
+-- needs: summary_events, summary_lineage
+-- in: summary_lineage
+-- about: The graph and the data pipeline are recorded together, in the first step.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (step_end); real output of both
+-- tolerance: an hour: a worker process packs them
+-- message: the graph is of {graph_s:.0f} s UNIX time, the data pipeline of {data_s:.0f} s
+with stems as (
+  select cycle, file, slot, regexp_replace(name, '(_MS|_lineage)$', '') as stem from files
+  where slot in ('summary_events', 'summary_lineage') and file is not null),
+graphs as (
+  select cycle, stem, min(wall_time_ns) / 1e9 as graph_s
+  from summary_events join (from stems where slot = 'summary_events') using (cycle, file) where kind = 'graph_def' group by all),
+pipelines as (
+  select cycle, file, stem, min(wall_time_ns) / 1e9 as data_s
+  from summary_lineage join (from stems where slot = 'summary_lineage') using (cycle, file) where kind = 'dataset_graph' group by all)
+select cycle, file, graph_s, data_s from graphs join pipelines using (cycle, stem) where abs(graph_s - data_s) > 3600

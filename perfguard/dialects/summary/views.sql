@@ -103,3 +103,7 @@ join (
   select cycle, file, unnest(json_keys(model_params_file_map)) as number,
     unnest(json_extract_string(model_params_file_map, '$.*')) as path
   from train_metadata_training) as files using (cycle, file);
+
+-- The steps or epochs of all intervals.
+create view landscape_numbers as
+select cycle, file, unnest(numbers)::bigint as number from landscape_intervals;
