@@ -610,3 +610,9 @@ def test_an_operation_may_take_less_on_its_main_stream(elapse_ms, said):
 def test_a_driver_may_have_sampled_before_the_session(table, said):
     rows = judged(LIES, {table: [{"timestampNs": 10**18 - 3600 * 10**9}], **SESSION})
     assert [severity for *_, severity in rows] == said
+
+
+def test_nobody_has_read_whether_mindspore_waits_for_its_launches(monkeypatch):
+    monkeypatch.setitem(FILES, "ascend_pytorch_profiler", "ascend_mindspore_profiler_1.db")
+    tables = {**LAUNCHES, "TASK": [task(1, 0, 9)]}
+    assert [severity for *_, severity in judged("launches_of_the_database_ran", tables)] == [Severity.WARNING]
