@@ -33,12 +33,15 @@ subgraph @net_12() {
   Return(%0)
 }
 
+subgraph attr:
+subgraph instance: other : 0x55e7336456c0
 subgraph @other(%para2) {
   Return(%para2)
 }
 
 
 """
+BEGUN = "hwopt_d_before_optimization_without_backend_graph"
 ACTORS = "[Device tensor stores]\n\tgraph_id:0\n\n[Swap actors:0]\n"
 DOT = """digraph mindspore {
 compound=true
@@ -165,6 +168,12 @@ def test_a_final_graph_that_is_missing_is_found(graphs, gone, found):
         (["hwopt_d_before_optimization_without_backend_graph_1_0007.ir"], ("A102", "graph_build_1_*.ir")),
         # PyNative's graphs of single operators are never built.
         (["hwopt_d_before_optimization_without_backend_graph_4000000000_0007.ir"], None),
+        # Those of MindSpore 2.0 have the numbers that follow: no compilation is under way.
+        (["23_execute_0007.ir", "hwopt_d_before_optimization_without_backend_graph_1_0008.ir"], None),
+        (
+            ["23_execute_0007.ir", "00_bootstrap_0008.ir", "21_validate_0009.ir", f"{BEGUN}_1_0010.ir"],
+            ("A102", "graph_build_1_*.ir"),
+        ),
         # A second compilation died in the front end.
         (["00_bootstrap_0007.ir", "01_type_inference_0008.ir"], ("C110", "01_type_inference_0008.ir")),
         (["00_parse_0007.ir"], ("C110", "00_parse_0007.ir")),
@@ -196,6 +205,18 @@ def test_an_ir_file_that_was_cut_off_is_found(graphs, cut):
     assert errors(graphs)[0][0] == "S101"
 
 
+@pytest.mark.parametrize("name", ["00_bootstrap_0000.ir", "trace_code_graph_0002"])
+def test_a_dump_without_its_begin_is_found(tmp_path, name):
+    """An actor set has no such begin, and its name may end with the number of a graph of PyNative."""
+    for half, whole in ((name, False), ("1_actor_set_kernel_graph_4000000000.ir", True), ("analyze_fail.ir", True)):
+        (tmp_path / half).write_text(IR[IR.index("subgraph attr") :])
+        if whole:
+            assert read_ir(tmp_path / half, {}).document["entry"] is None
+        else:
+            with pytest.raises(Unreadable, match="its begin is missing"):
+                read_ir(tmp_path / half, {})
+
+
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -205,6 +226,10 @@ def test_an_ir_file_that_was_cut_off_is_found(graphs, cut):
         (IR.replace("subgraphs: 2", "subgraphs: 3"), "states 3"),
         (IR.replace("# Total subgraphs: 2\n", ""), "the number of its subgraphs is missing"),
         (IR.replace("subgraph @other(%para2) {\n", ""), "opens 2 blocks and closes 3"),
+        (IR.replace("%para1_x : <Tensor[Float32], (2, 2)>\n", ""), "states 1 parameters and has 0"),
+        (IR.replace("# Total params: 1\n", "# Total params: 1\n" * 2), "states 1 and 1 parameters"),
+        (IR.replace("subgraph attr:\n", "", 1), "attributes of 1 and instances of 2"),
+        (IR.replace("subgraph instance: other", "subgraph other"), "attributes of 2 and instances of 1"),
         (IR + "\0\n", "null byte"),
         (IR + "x", "cut off"),
         (IR.replace("  %0(y) =", "  %1(y) ="), "node %1 follows where %0 belongs"),

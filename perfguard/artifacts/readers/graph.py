@@ -21,6 +21,12 @@ _SUBGRAPH = re.compile(r"^subgraph @.*\{$", re.MULTILINE)
 #: With the other order of graphs (MS_DEV_SAVE_GRAPHS_SORT_MODE=1) a dump has `# Total subgraph: 6`, in 2.0 `#Total subgraph:`.
 _ANNOUNCED = re.compile(r"^# ?Total subgraphs?: ([0-9]{1,9})$", re.MULTILINE)
 _ENTRY = re.compile(r"# ?IR entry *:(.*)")
+#: What a dump states of the parameters of its first graph, and the lines of these; what precedes each subgraph.
+_ANNOUNCED_PARAMETERS = re.compile(r"^# ?Total params: ([0-9]{1,9})$", re.MULTILINE)
+_PARAMETER = re.compile(r"^%para[0-9]", re.MULTILINE)
+_PRECEDES = ("subgraph attr:", "subgraph instance:")
+#: A dump has a number, which MindSpore adds to the name of each; an actor set may end with the number of its graph.
+_NUMBERED = re.compile(r"(?!.*actor_set).*_[0-9]{4,}\.ir|trace_code_graph_[0-9]+")
 _ANNOUNCED_NODES = re.compile(r"^Total number of cnodes: ([0-9]{1,9})$", re.MULTILINE)
 #: The lines that begin a graph, a node with its number and name, and the node that ends the graph.
 _LINE = re.compile(r"^(?:(subgraph @)|  (?:%([0-9]{1,9})\(.*?\) = |(?=Return\())(.*))", re.MULTILINE)
@@ -40,7 +46,8 @@ def read_ir(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read an `.ir` file; the document is `{"entry": name or None, "subgraphs": number, "operators": {name: how often}}`.
 
     A dump begins with `# IR entry: @name` and states the number of subgraphs; every block is closed. The nodes of a subgraph
-    are numbered from 0, except its end (`Return`), and MindSpore 2.7 and later state their number. A dump that was cut off, or
+    are numbered from 0, except its end (`Return`), and MindSpore 2.7 and later state their number. The parameters of the first
+    graph are counted and listed, and each subgraph has its attributes and its instance before it. A dump that was cut off, or
     lost a node, violates one of these. Files of other content (actor sets, the memory tracker's graph, analyze_fail.ir) have
     no such structure, and no operators. Raises `Unreadable` for a file that is empty, not text, or incomplete.
     Source: MindSpore 2.0, 2.7, 2.8, 2.9 and 2.10, 13 000 dumps of levels 1 to 3 read, in both orders
@@ -51,6 +58,8 @@ def read_ir(path: Path, schema: Mapping[str, Any]) -> Content:
     subgraphs = len(_SUBGRAPH.findall(text))
     named = _ENTRY.match(first)
     if named is None:
+        if _NUMBERED.fullmatch(path.name):
+            raise Unreadable(f"its first line names no graph, so its begin is missing: {first[:80]!r}", ":1")
         return Content(document={"entry": None, "subgraphs": subgraphs, "operators": {}})
     entry = named[1].strip()
     if not entry.startswith("@") or len(entry) < 2:
@@ -63,8 +72,28 @@ def read_ir(path: Path, schema: Mapping[str, Any]) -> Content:
         raise Unreadable("the number of its subgraphs is missing, so part of it is missing")
     if int(announced[1]) != subgraphs:
         raise Unreadable(f"it states {announced[1]} subgraphs and has {subgraphs}")
+    _refuse_missing_parts(text, subgraphs)
     operators = _operators(text)
     return Content(document={"entry": entry[1:], "subgraphs": subgraphs, "operators": operators})
+
+
+def _refuse_missing_parts(text: str, subgraphs: int) -> None:
+    """Raise `Unreadable` if parameters are missing, or what precedes a subgraph.
+
+    Source: MindSpore 2.0, 2.7 and 2.10, 4 500 dumps of levels 1 and 3 with control flow, in both orders; anf_ir_dump and
+    analyze_fail (DumpParams, ExportOneFuncGraph).
+    """
+    announced = _ANNOUNCED_PARAMETERS.findall(text)
+    parameters = len(_PARAMETER.findall(text))
+    if len(announced) > 1 or (announced and int(announced[0]) != parameters):
+        raise Unreadable(
+            f"it states {' and '.join(announced)} parameters and has {parameters}: part of it is missing or twice"
+        )
+    counts = [len(re.findall(rf"^{part}", text, re.MULTILINE)) for part in _PRECEDES]
+    if any(counts) and set(counts) != {subgraphs}:
+        raise Unreadable(
+            f"it has {subgraphs} subgraphs, and attributes of {counts[0]} and instances of {counts[1]} before them"
+        )
 
 
 def _operators(text: str) -> dict[str, int]:

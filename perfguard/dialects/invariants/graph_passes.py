@@ -23,6 +23,7 @@ _BEFORE_BUILT = frozenset(
 )
 #: Graphs of single operators of PyNative have numbers from here on; they are never built.
 _SINGLE_OPERATORS = 4_000_000_000
+_EXECUTED = "execute"
 _FAILED = "analyze_fail.ir"
 _NAMED = 5
 
@@ -30,12 +31,20 @@ _NAMED = 5
 def every_graph_that_was_begun_was_built(cycle: Cycle) -> Iterator[Finding]:
     """A graph N that the backend optimizes is finally saved as graph_build_N. Exact.
 
-    If that file is missing, the backend failed (the device lacks an operator), or the file was not copied.
+    If that file is missing, the backend failed (the device lacks an operator), or the file was not copied. Graphs of
+    single operators of PyNative are not built: MindSpore 2.0 numbers them on, and they begin when every compilation has come to
+    `execute`.
     """
     passes = saved_passes(cycle.place)
+    idle = _idle(passes)
     built = {one.graph for one in passes if one.name == BUILT}
     begun = [
-        one for one in passes if one.name in _BEFORE_BUILT and one.graph is not None and one.graph < _SINGLE_OPERATORS
+        one
+        for one in passes
+        if one.name in _BEFORE_BUILT
+        and one.graph is not None
+        and one.graph < _SINGLE_OPERATORS
+        and one.number not in idle
     ]
     for graph in sorted({one.graph for one in begun} - built, key=lambda number: number or 0):
         last = [one for one in passes if one.graph == graph][-1]
@@ -109,6 +118,18 @@ def no_number_is_left_out(cycle: Cycle) -> Iterator[Finding]:
             message=f"{count} of the numbered files are missing (numbers {shown}"
             f"{' and more' if len(gaps) > _NAMED else ''}): not copied, or left out by MS_DEV_DUMP_IR_PASSES",
         )
+
+
+def _idle(passes: list[Pass]) -> set[int]:
+    """Return the numbers of the passes that were saved while no compilation was under way."""
+    found: set[int] = set()
+    begun = executed = 0
+    for one in sorted((one for one in passes if not one.is_drawing), key=lambda one: one.number):
+        begun += one.position == 0
+        executed += one.name == _EXECUTED
+        if executed and executed == begun:
+            found.add(one.number)
+    return found
 
 
 def _place(cycle: Cycle, file: str) -> str:
