@@ -473,17 +473,20 @@ from cached_kernels group by cycle having lost > 1 and lost > 0.1 * count(*)
 --   level 1
 -- message: {name} at {start_us:.3f} us is of stream {stream} here, and drawn in lane {lane}
 with hardware as (
-  select view_spans.cycle, view_spans.name, start_ns, try_cast(depth as bigint) as lane
-  from view_spans join lanes using (cycle, thread) where lanes.name = number_of('Ascend Hardware')),
-placed as (
-  select kernels.cycle, row, kernels.name, kernels.start_ns, stream, any_value(lane) as lane, bool_or(stream = lane) as is_met
-  from kernels join hardware on hardware.cycle = kernels.cycle and hardware.name = kernels.name and hardware.start_ns = kernels.start_ns
-  where stream >= 0 and lane is not null
+  select view_spans.cycle, view_spans.name, start_ns, list(distinct try_cast(depth as bigint)) as lanes
+  from view_spans join lanes using (cycle, thread)
+  where lanes.name = number_of('Ascend Hardware') and try_cast(depth as bigint) is not null
   group by all),
+placed as (
+  select kernels.cycle, row, kernels.name, kernels.start_ns, stream, lanes[1] as lane, list_contains(lanes, stream) as is_met
+  from kernels join hardware using (cycle, name, start_ns)
+  where stream >= 0),
+shares as (
+  select cycle, stream, count(*) as rows, count(*) filter (not is_met) as unmet from placed group by cycle, stream),
 counted as (
-  select *, count(*) filter (not is_met) over of_all <= 0.1 * count(*) over of_all as is_usual,
-    count(*) filter (not is_met) over of_stream <= 0.1 * count(*) over of_stream as is_usual_of_stream
-  from placed window of_all as (partition by cycle), of_stream as (partition by cycle, stream))
+  select placed.*, unmet <= 0.1 * rows as is_usual_of_stream, all_unmet <= 0.1 * all_rows as is_usual
+  from placed join shares using (cycle, stream)
+  join (select cycle, sum(rows) as all_rows, sum(unmet) as all_unmet from shares group by cycle) as whole using (cycle))
 select cycle, row, word(name) as name, start_ns / 1000 as start_us, stream, lane, if(is_usual_of_stream, 'error', 'warning') as severity
 from counted
 where not is_met and (is_usual or is_usual_of_stream)

@@ -169,11 +169,11 @@ from landscape_files where folder <> usual
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
--- about: Intervals are numbered from 0, and each has at least three steps or epochs.
+-- about: Intervals are numbered from 0.
 -- source: MindSpore 2.0 and 2.10: _summary_collector.py (_check_intervals)
 -- message: interval {key} has {numbers} numbers, and is the {nth}. of the intervals
 select cycle, file, '$.epoch_group.' || key as path, key, len(numbers) as numbers, place as nth
-from landscape_intervals where len(numbers) < 3 or key <> (place - 1)::varchar
+from landscape_intervals where key <> (place - 1)::varchar
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115

@@ -357,8 +357,8 @@ where external_id - id_before <> event_index - index_before and external_id % 51
 -- needs: spans
 -- invariant: inside_its_whole
 -- about: Operators and annotations of the thread that marks the steps begin in one: step() ends a mark and begins the next, and the
---   profiler starts and stops between them. Asked where one thread marks several steps and nearly all it does (19 of 20) is in them: a
---   program may draw such marks itself, around a part of its loop. torch 1.12 and before make a tensor for each mark, between the marks.
+--   profiler starts and stops between them. Asked where one thread marks several steps, nothing is between two of them and nearly all
+--   (19 of 20) is in them: a program may draw such marks itself, around a part of its loop. torch 1.12 and before make a tensor for each mark, between the marks.
 -- tolerance: 1 us: whole microseconds until torch 2.1
 -- source: torch/profiler/profiler.py: start, stop and step
 -- message: {name} begins at {start_us:.3f} us, {gap_us:.3f} us {where_it_is} ProfilerStep#
@@ -368,7 +368,8 @@ placed as (
   select spans.cycle, spans.row, spans.name, spans.start_ns, spans.category,
     last_value(marks.start_ns + marks.duration_ns ignore nulls) over (
       partition by spans.cycle order by spans.start_ns, marks.row is null rows unbounded preceding) as end_ns,
-    min(marks.start_ns) over (partition by spans.cycle) as first_ns, marks.row as mark
+    min(marks.start_ns) over (partition by spans.cycle) as first_ns, max(marks.start_ns) over (partition by spans.cycle) as last_ns,
+    marks.row as mark
   from spans
   join marking on marking.cycle = spans.cycle and marking.thread = spans.thread
   left join step_marks as marks on marks.cycle = spans.cycle and marks.row = spans.row
@@ -379,8 +380,9 @@ outside as (
     and name not in (
       select number from words where text in ('aten::zeros', 'aten::empty', 'aten::zero_') or starts_with(text, 'profiler::_record_function'))),
 shares as (
-  select cycle from placed left join (select cycle, row, true as is_outside from outside) using (cycle, row)
-  group by cycle having count(is_outside) * 20 <= count(*))
+  select cycle
+  from placed left join (select cycle, row, start_ns between first_ns and last_ns as is_between from outside) as found using (cycle, row)
+  group by cycle having count(is_between) * 20 <= count(*) and not coalesce(bool_or(is_between), false))
 select cycle, row, word(name) as name, start_ns / 1000 as start_us,
   if(start_ns < first_ns, first_ns - start_ns, start_ns - end_ns) / 1000 as gap_us,
   if(start_ns < first_ns, 'before the first', 'behind the end of the last') as where_it_is
