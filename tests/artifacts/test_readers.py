@@ -105,6 +105,14 @@ def test_a_malformed_csv_is_named_with_its_line(raw, place, says):
     assert says in caught.value.message
 
 
+def test_a_document_that_is_not_utf_8_is_named_with_its_line():
+    """Whatever the decoder says of it: msgspec 0.23 names no byte."""
+    with pytest.raises(Unreadable) as caught:
+        read("json", b'{"a": 1,\n"b": "\xff"}')
+    assert caught.value.place == ":2"
+    assert "byte 15 (0xff) is not UTF-8" in caught.value.message
+
+
 CSV_TEXT = st.text('ab1 ,"\n\té', max_size=14)
 
 

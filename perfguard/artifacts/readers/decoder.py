@@ -88,20 +88,22 @@ class EventDecoder:
             texts = self._split(view)
             has_unknown = self._find_unknown(view, texts)
             events = self._narrowed(texts)
-        except UnicodeDecodeError:
-            events = []
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise meaning(error) from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            found = meaning(error)
+            if isinstance(found, Broken) and found.position is None:
+                # The decoder says that a text is not UTF-8, but not where.
+                _refuse_broken_characters(view)
+            raise found from error
         if np.frombuffer(view, np.uint8).max(initial=0) > _ASCII:
             # The decoder does not validate the UTF-8 of texts that it skips.
             _refuse_broken_characters(view)
         try:
-            found = self._valid(view, events, texts)
+            valid = self._valid(view, events, texts)
         except RecursionError as error:
             raise Unreadable("its JSON is nested too deeply to be read") from error
         self.was_proven = self.was_proven and not has_unknown
         self.rows += len(events)
-        return found
+        return valid
 
     # -- narrowing down ------------------------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ def place_of(error: Exception) -> int | None:
 def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
     """Return the message for invalid JSON, with the line and the text around the error if the decoder reports a byte.
 
-    `error` is msgspec's; its text names the byte, or that the data is truncated.
+    `error` is msgspec's; its text names the byte, or that the data is truncated, or neither of a text that is not UTF-8.
     """
     if not raw.strip():
         return Unreadable(f"{what}: the file is empty")
@@ -90,6 +90,10 @@ def malformed(what: str, raw: bytes, error: Exception) -> Unreadable:
         end = raw[-4 * _AROUND :].decode("utf-8", "replace").splitlines()[-1][-_AROUND:]
         return Unreadable(f"{what}: the file ends in the middle of it, after {end!r}")
     if found is None:
+        try:
+            decode_text(raw)
+        except Unreadable as broken:
+            return Unreadable(f"{what}: {broken.message}", broken.place)
         return Unreadable(f"{what}: {error}")
     at = int(found[1])
     reason = f"{what}: {str(error)[: found.start()]}"
