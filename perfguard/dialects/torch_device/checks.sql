@@ -32,7 +32,7 @@ where lost.start_ns < coalesce(last_wait_ns, lost.start_ns + 1)
 
 -- check: launched_work_ran
 -- code: C112
--- needs: flows, spans
+-- needs: spans
 -- about: Where something was launched, something ran on a device. A warning where nothing shows that devices were recorded:
 --   ProfilerActivity.CPU alone records calls as well. Not asked of ranges of CUPTI (profiler_metrics), which stand for their kernels.
 -- source: torch/csrc/profiler/kineto_shim.cpp, kCpuTypes has CUDA_RUNTIME and CUDA_DRIVER
