@@ -7,7 +7,7 @@ A file has one query after the other, each under a header of lines `-- key: valu
   have rows;
 * `layouts`: the layouts it is run for, where not all; `files`: slots that must have been read;
 * `each`: names, and several values for them (`part, whole = self_ns, total_ns; device_ns, total_ns`): the query is run once for
-  each, with `{part}` replaced in it and in the rest of the header;
+  each, with `{part}` replaced in it and in the rest of the header; `a | b` as a value stands for two rows, one with each;
 * `about`, `tolerance` (exact, where not there), `source`: for people.
 
 A query with the name of the one above is of the same rule: keys of `SHARED` that it does not have are those of that one, and of
@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names, slot_of_parts
@@ -146,7 +146,8 @@ def _each(text: str, place: str) -> list[list[tuple[str, str]]]:
         return [[]]
     names, equals, rows = text.partition("=")
     keys = [f"{{{one.strip()}}}" for one in names.split(",")]
-    values = [[one.strip() for one in row.split(",")] for row in rows.split(";")]
+    cells = [[[one.strip() for one in cell.split(" | ")] for cell in row.split(",")] for row in rows.split(";")]
+    values = [list(row) for alternatives in cells for row in product(*alternatives)]
     if not equals or any(len(row) != len(keys) for row in values):
         raise UsageError(f"{place}: `each` is `name, name = value, value; value, value`: {text!r}")
     return [list(zip(keys, row, strict=True)) for row in values]

@@ -7,7 +7,8 @@ import pytest
 from perfguard.artifacts.layout import layout_named
 from perfguard.contract.checks import checks_of, parsed
 from perfguard.dialects.cycle import Cycle, Requested
-from perfguard.dialects.queries import folders
+from perfguard.dialects.headers import is_of_a_slot
+from perfguard.dialects.queries import all_definitions, folders
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Severity
 
@@ -83,6 +84,14 @@ def test_a_header_with_several_values_for_a_name_is_several_checks():
     ]
 
 
+def test_alternatives_of_a_value_are_rows_of_their_own():
+    checks = parsed(
+        written(each="table, when = db_task | db_hbm, a | b; db_llc, c", message="{step} {table} {when}"), "a.sql"
+    )
+    rows = ["db_task a", "db_task b", "db_hbm a", "db_hbm b", "db_llc c"]
+    assert [one.message for one in checks] == [f"{{step}} {row}" for row in rows]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -110,3 +119,11 @@ def test_every_check_says_what_it_is_about(folder):
     checks = checks_of(folder)
     assert checks
     assert [one.place for one in checks if not one.about] == []
+
+
+@pytest.mark.parametrize("folder", folders())
+def test_every_check_needs_tables_that_can_have_rows(folder):
+    """A view that fills no table has none: a check that needs it never runs."""
+    tables, views = all_definitions().tables, " ".join(all_definitions().views.values())
+    needed = {table for one in checks_of(folder) for table in one.names if not is_of_a_slot(table)}
+    assert [table for table in sorted(needed - tables.keys()) if f"create view fill_{table} as" not in views] == []

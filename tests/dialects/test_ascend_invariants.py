@@ -1202,10 +1202,10 @@ CLUSTER_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
             for rank in next(iter(next(iter(d[CLUSTER_TIMES][ALL_RANKS].values())).values())).values()
         ],
     ),
-    ("the_total_of_a_cluster_is_the_sum", lambda d: times_of(d).pop(next(iter(times_of(d))))),
-    ("the_total_of_a_cluster_is_the_sum", lambda d: next(iter(times_of(d).values())).pop("2")),
+    ("communication_total_is_the_sum", lambda d: times_of(d).pop(next(iter(times_of(d))))),
+    ("communication_total_is_the_sum", lambda d: next(iter(times_of(d).values())).pop("2")),
     (
-        "the_total_of_a_cluster_is_the_sum",
+        "communication_total_is_the_sum",
         lambda d: times_of(d)["Total Op Info"]["0"]["Communication Bandwidth Info"]["HCCS"][
             "Size Distribution"
         ].clear(),
@@ -1281,7 +1281,7 @@ DESCRIBED_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
         "every_group_has_operations",
         lambda d: d[GROUPS]["comm_group_parallel_info"][0].update({"group_name": "77"}),
     ),
-    ("the_total_of_a_cluster_is_the_sum", lambda d: times_of(d).pop(next(iter(times_of(d))))),
+    ("communication_total_is_the_sum", lambda d: times_of(d).pop(next(iter(times_of(d))))),
     ("the_total_of_a_matrix_is_the_sum", lambda d: matrix_of(d)["allreduce-total@" + group_of(d)].pop("0-1")),
 ]
 

@@ -261,7 +261,7 @@ having count(*) filter (at_ns > last_ns) > 0
 
 -- check: allocations_are_in_the_record
 -- in: operator_memory
--- each: side, total = Allocation, allocated; Allocation, reserved; Allocation, active; Release, allocated; Release, reserved; Release, active
+-- each: side, total = Allocation | Release, allocated | reserved | active
 -- about: Where memory_record has the moment of an allocation or a release, it has the same totals.
 -- tolerance: 0.002 MB
 -- message: {side} Total {total} is {bytes} bytes, memory_record.csv has another at that moment

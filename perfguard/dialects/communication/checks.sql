@@ -28,10 +28,8 @@ from {table} where synchronization_time_ns > wait_time_ns + 2
 -- code: I109
 -- needs: {table}
 -- in: {table}
--- each: check, table, part = communication_times_add_up, communication_operations, wait;
---   communication_times_add_up, communication_operations, synchronization;
---   cluster_communication_adds_up, cluster_communication_operations, wait;
---   cluster_communication_adds_up, cluster_communication_operations, synchronization
+-- each: check, table, part = communication_times_add_up, communication_operations, wait | synchronization;
+--   cluster_communication_adds_up, cluster_communication_operations, wait | synchronization
 -- about: The ratios follow from Wait, Synchronization and Transit: 0 where nothing was sent or waited for.
 -- tolerance: 0.0001: four decimals; times are rounded to ns
 -- message: the ratio of {part} is {ratio}, {part_ms:.6g} ms of it and {transit_ms:.6g} ms of Transit make {expected:.4f}
@@ -95,30 +93,40 @@ where does_not_add_up(here, there, 3)
 
 -- check: communication_total_is_the_sum
 -- code: I109
--- needs: communication_operations, communication_totals
--- in: communication_operations
--- each: part = elapse; transit; wait; synchronization; idle
--- about: `Total Op Info` is the sum of the operations beside it: five times.
+-- needs: {operations}, {totals}
+-- in: {operations}
+-- each: operations, totals, part =
+--   communication_operations, communication_totals, elapse | transit | wait | synchronization | idle;
+--   cluster_communication_operations, cluster_totals, elapse | transit | wait | synchronization | idle
+-- about: `Total Op Info` is the sum of the operations beside it, of one rank; `Total Op Info@group` of those of the group.
+-- source: real output of torch_npu, eight directories; msprof-analyze of 2023: communication_analysis.py (class CommunicationAnalysis);
+--   1.3.4 and 26.2: communication_analysis.py (compute_total_info)
 -- tolerance: 1 ns, and half of one for each operation
 -- message: the {part} time is {here:.9g} ms, the {parts} operations add up to {there:.9g} ms
 select cycle, file, row, path, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
-from communication_totals where does_not_add_up({part}, {part}_sum, parts)
+from {totals} where does_not_add_up({part}, {part}_sum, parts)
 
 -- check: communication_total_is_the_sum
--- needs: communication_operations, total_links
--- each: part, unit = size, MB; time, ms
--- about: Size and time of every link of the total are the sum of the operations beside it.
+-- needs: {operations}, {totals}
+-- in: {operations}
+-- each: operations, totals, part, unit =
+--   communication_operations, total_links, size, MB; communication_operations, total_links, time, ms;
+--   cluster_communication_operations, cluster_total_links, size, MB; cluster_communication_operations, cluster_total_links, time, ms
+-- about: ... and so are the size and the time of each of its links.
 -- tolerance: 1 ns or byte, and half of one for each operation
 -- message: {link}: its {part} is {here:.9g} {unit}, the {parts} operations add up to {there:.9g} {unit}
 select cycle, file, row, path, link, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
-from total_links where does_not_add_up({part}, {part}_sum, parts)
+from {totals} where does_not_add_up({part}, {part}_sum, parts)
 
 -- check: communication_total_is_the_sum
--- about: Packets of every size over every link of the total, and their time, are the sum of the operations beside it.
+-- needs: {operations}, {totals}
+-- in: {operations}
+-- each: operations, totals = communication_operations, total_packets; cluster_communication_operations, cluster_total_packets
+-- about: ... and its packets of each size, and their time.
 -- tolerance: 1 ns, and half of one for each operation
 -- message: {link}: {packets:g} packets of {size_mb} MB in {time_ms:.9g} ms, the operations have {packets_sum:g} in {sum_ms:.9g} ms
 select cycle, file, row, path, link, size_mb, packets, time_ns / 1e6 as time_ms, packets_sum, time_sum / 1e6 as sum_ms
-from total_packets where does_not_add_up(time_ns, time_sum, rows) or abs(packets - packets_sum) > 1e-6
+from {totals} where does_not_add_up(time_ns, time_sum, rows) or abs(packets - packets_sum) > 1e-6
 
 -- check: matrix_agrees_with_communication
 -- code: I109
@@ -266,38 +274,6 @@ counted as (select cycle, count(*) as rows, count(*) filter (is_met) as met from
 select cycle, file, row, path, shown(name) as name, members, step
 from judged join counted using (cycle)
 where not is_met and 2 * met >= rows
-
--- check: the_total_of_a_cluster_is_the_sum
--- code: I109
--- invariant: counted_twice_agrees
--- needs: cluster_communication_operations, cluster_totals
--- in: cluster_communication_operations
--- each: part = elapse; transit; wait; synchronization; idle
--- about: `Total Op Info` of a rank is the sum of its operations beside it; `Total Op Info@group` of those of the group.
--- source: msprof-analyze of 2023: communication_analysis.py (class CommunicationAnalysis); 1.3.4 and 26.2: communication_analysis.py
---   (compute_total_info)
--- tolerance: 1 ns, and half of one for each operation
--- message: the {part} time is {here:.9g} ms, the {parts} operations of the rank add up to {there:.9g} ms
-select cycle, file, row, path, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
-from cluster_totals where does_not_add_up({part}, {part}_sum, parts)
-
--- check: the_total_of_a_cluster_is_the_sum
--- needs: cluster_communication_operations, cluster_total_links
--- each: part, unit = size, MB; time, ms
--- about: ... and so are the size and the time of each of its links.
--- tolerance: 1 ns or byte, and half of one for each operation
--- message: {link}: its {part} is {here:.9g} {unit}, the {parts} operations of the rank add up to {there:.9g} {unit}
-select cycle, file, row, path, link, {part} / 1e6 as here, {part}_sum / 1e6 as there, parts
-from cluster_total_links where does_not_add_up({part}, {part}_sum, parts)
-
--- check: the_total_of_a_cluster_is_the_sum
--- needs: cluster_communication_operations, cluster_total_packets
--- each:
--- about: ... and its packets of each size.
--- tolerance: 1 ns, and half of one for each operation
--- message: {link}: {packets:g} packets of {size_mb:.9g} MB in {time_ms:.9g} ms, the operations of the rank have {packets_sum:g} in {sum_ms:.9g} ms
-select cycle, file, row, path, link, size_mb, packets, time_ns / 1e6 as time_ms, packets_sum, time_sum / 1e6 as sum_ms
-from cluster_total_packets where does_not_add_up(time_ns, time_sum, rows) or abs(packets - packets_sum) > 1e-6
 
 -- check: operations_of_a_cluster_have_a_total
 -- code: I109

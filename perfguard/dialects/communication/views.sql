@@ -43,7 +43,7 @@ join (from communication_links where name = 'Total Op Info') as links using (cyc
 left join sums using (cycle, file, step, kind, link);
 
 -- Sizes of packets over the links of the totals, those that either the total or an operation has.
-create view total_packets as
+create view fill_total_packets as
 with own as (
   select cycle, file, parent as link_row, size_mb, sum(packets) as packets, sum(time_ns) as time_ns
   from communication_packets where name = 'Total Op Info' group by all),
