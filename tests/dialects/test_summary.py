@@ -191,8 +191,8 @@ def test_of_several_files_each_wants_its_lineage(summary):
     assert findings(summary, Severity.WARNING) == [("A102", second)]
 
 
-def test_changed_metadata_of_a_landscape_are_found(summary):
-    good = {
+def write_landscape(place: Path, **changes: object) -> None:
+    document = {
         "epoch_group": {"0": [1, 2, 3]},
         "model_params_file_map": {"1": "/tmp/Net_1_step.ckpt"},
         "step_per_epoch": 6,
@@ -201,9 +201,13 @@ def test_changed_metadata_of_a_landscape_are_found(summary):
         "landscape_size": 40,
         "create_landscape": {"train": True, "result": True},
     }
-    (summary / "ckpt_dir").mkdir()
+    (place / "ckpt_dir").mkdir(exist_ok=True)
+    (place / "ckpt_dir" / "train_metadata.json").write_text(json.dumps(document | changes))
+
+
+def test_changed_metadata_of_a_landscape_are_found(summary):
     for change, found in (({}, set()), ({"landscape_size": 2}, {"S103"}), ({"unit": "batch"}, {"S103"})):
-        (summary / "ckpt_dir" / "train_metadata.json").write_text(json.dumps({**good, **change}))
+        write_landscape(summary, **change)
         assert codes(summary) == found
 
 
@@ -216,21 +220,17 @@ def test_changed_metadata_of_a_landscape_are_found(summary):
         ([1, 2, 4], {"I115"}),
         ([1, 2, 3, 9], {"I115"}),
         ([1, 2, 6, 7], set()),
+        ([1, 2, 3, 2**63 - 1], set()),
+        ([1, 2, 3, 2**64], {"I115"}),
     ],
 )
 def test_the_parameters_of_every_step_of_an_interval_are_saved(summary, saved, found):
     """A sunk data set shows only the last step of an epoch, and a second training begins anew."""
-    document = {
-        "epoch_group": {"0": [1, 2, 3, 4], "1": [5, 6, 7]},
-        "model_params_file_map": {str(number): f"/tmp/Net_{number}_step.ckpt" for number in saved},
-        "step_per_epoch": 6,
-        "unit": "step",
-        "num_samples": 2048,
-        "landscape_size": 40,
-        "create_landscape": {"train": True, "result": True},
-    }
-    (summary / "ckpt_dir").mkdir()
-    (summary / "ckpt_dir" / "train_metadata.json").write_text(json.dumps(document))
+    write_landscape(
+        summary,
+        epoch_group={"0": [1, 2, 3, 4], "1": [5, 6, 7, 2**63 - 1]},
+        model_params_file_map={str(number): f"/tmp/Net_{number}_step.ckpt" for number in saved},
+    )
     assert codes(summary) == found
 
 

@@ -169,11 +169,11 @@ from landscape_files where folder <> usual
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
--- about: Intervals are numbered from 0.
--- source: MindSpore 2.0 and 2.10: _summary_collector.py (_check_intervals)
+-- about: Intervals are numbered from 0, and each has at least three steps or epochs.
+-- source: MindSpore 1.x, 2.0 and 2.10: _summary_collector.py (_check_intervals, _create_epoch_group)
 -- message: interval {key} has {numbers} numbers, and is the {nth}. of the intervals
 select cycle, file, '$.epoch_group.' || key as path, key, len(numbers) as numbers, place as nth
-from landscape_intervals where key <> (place - 1)::varchar
+from landscape_intervals where len(numbers) < 3 or key <> (place - 1)::varchar
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
@@ -182,20 +182,22 @@ from landscape_intervals where key <> (place - 1)::varchar
 -- message: {unit} {number} has a file and is in no interval
 select cycle, file, '$.model_params_file_map.' || number as path, unit, number
 from landscape_files
-where (cycle, file, number::bigint) not in (select (cycle, file, number) from landscape_numbers)
+where (cycle, file, place) not in (select (cycle, file, number) from landscape_numbers)
 
 -- check: parameters_of_a_landscape_have_their_files
 -- about: ... and in all of them that the training came by: none is left out between two neighbours that are saved. Where the data is sunk, only every
 --   n-th step is seen.
 -- message: {unit} {number} is of an interval and has no file; those before and after it have one
-with saved as (
-  select cycle, file, any_value(unit) as unit, list_sort(list(number::bigint)) as numbers from landscape_files group by cycle, file),
+with saved as (select distinct cycle, file, unit, place as number from landscape_files),
 strides as (
-  select *, list_reduce(list_transform(numbers[2:], lambda number: number - numbers[1]), lambda one, other: gcd(one, other)) as stride
-  from saved where len(numbers) > 2)
+  select cycle, file, any_value(unit) as unit, list_reduce(list(distinct gap) filter (gap is not null), lambda one, other: gcd(one, other)) as stride
+  from (select *, number - lag(number) over (partition by cycle, file order by number) as gap from saved)
+  group by cycle, file having count(gap) > 1)
 select cycle, file, '$.model_params_file_map' as path, unit, number
 from strides join (select distinct * from landscape_numbers) using (cycle, file)
-where not list_contains(numbers, number) and list_has_all(numbers, [number - stride, number + stride])
+where (cycle, file, number) not in (select (cycle, file, number) from saved)
+  and (cycle, file, number - stride) in (select (cycle, file, number) from saved)
+  and (cycle, file, number + stride) in (select (cycle, file, number) from saved)
 
 -- check: the_graph_of_a_summary_comes_first
 -- code: I106

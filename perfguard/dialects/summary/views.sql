@@ -92,12 +92,12 @@ from (
     unnest(json_extract(epoch_group, '$.*'))::varchar[] as numbers
   from train_metadata_training);
 
--- The files of parameters. `usual`: the folder of the first.
+-- The files of parameters. `place`: the step or epoch, null beyond 64 bits; `usual`: the folder of the first.
 create view landscape_files as
-select training.cycle, training.file, unit, number, regexp_extract(files.path, '[^/\\]*$') as name,
+select training.cycle, training.file, unit, number, try_cast(number as bigint)::hugeint as place, regexp_extract(files.path, '[^/\\]*$') as name,
   regexp_extract(files.path, '^(.*)[/\\][^/\\]*$', 1) as folder,
   first_value(regexp_extract(files.path, '^(.*)[/\\][^/\\]*$', 1)) over (
-    partition by training.cycle, training.file order by number::bigint) as usual
+    partition by training.cycle, training.file order by try_cast(number as bigint)) as usual
 from train_metadata_training as training
 join (
   select cycle, file, unnest(json_keys(model_params_file_map)) as number,
@@ -106,4 +106,4 @@ join (
 
 -- The steps or epochs of all intervals.
 create view landscape_numbers as
-select cycle, file, unnest(numbers)::bigint as number from landscape_intervals;
+select cycle, file, try_cast(unnest(numbers) as bigint)::hugeint as number from landscape_intervals;
