@@ -64,3 +64,6 @@ left join listed_steps as steps on steps.cycle = begun.cycle and steps.step = be
 
 -- How many scopes an operator is in.
 create macro scope_depth(name) as len(name) - len(replace(name, '/', ''));
+
+-- Whether a function of CANN captures, loads or runs a graph.
+create macro is_call_of_a_graph(name) as regexp_matches(name, '(?i)capture|^aclmdl|^model|graph|^GE');

@@ -525,11 +525,9 @@ qualify count(*) over (partition by cycle) <= 0.1 * rows
 --   torch_npu level 1
 -- message: {name} has {count} samples, and {other} has {most}
 with counted as (
-  select others.cycle, threads.process, word(others.name) as name, word(labels.text) as label, count(*) as count, min(others.row) as row
-  from others
-  join threads on threads.number = others.thread
-  join (select cycle, process, text from processes where is_name) as labels on labels.cycle = others.cycle and labels.process = threads.process
-  where phase = number_of('C') and labels.text in (number_of('HBM'), number_of('LLC'), number_of('NPU MEM'), number_of('Acc PMU'))
+  select cycle, process, word(others.name) as name, word(lanes.name) as label, count(*) as count, min(row) as row
+  from others join lanes using (cycle, thread)
+  where phase = number_of('C') and lanes.name in (number_of('HBM'), number_of('LLC'), number_of('NPU MEM'), number_of('Acc PMU'))
   group by all),
 parts as (
   select *, regexp_replace(name, '/[^/]*$', '') as part from counted where label <> 'Acc PMU' and contains(name, '/')

@@ -607,7 +607,7 @@ select cycle from cycles where layout = 'pt-npu' and cycle not in (select cycle 
 with launched as (
   select cycle, within(sum(count)) as launches from api_statistic where level = 'node' and api_name = 'launch' group by cycle),
 graphs as (
-  select distinct cycle from api_statistic where regexp_matches(api_name, '(?i)capture|^aclmdl|^model|graph|^GE')),
+  select distinct cycle from api_statistic where is_call_of_a_graph(api_name)),
 ran as (select cycle, count(*) as rows from kernels group by cycle)
 select cycle, launches, rows, launches - rows as lost,
   if(lost > 0.1 * launches + 2 * coalesce(collectives, 0), 'error', 'warning') as severity

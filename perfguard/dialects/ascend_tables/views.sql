@@ -244,11 +244,8 @@ create view memory_levels as from levels_of('memory_components');
 create view fill_named_calls as
 with drawn as (
   select distinct view_spans.cycle, split_part(word(view_spans.name), '@', 1) as level, regexp_extract(word(view_spans.name), '[^@]*$') as name
-  from view_spans
-  join threads on threads.number = view_spans.thread
-  semi join (select cycle, process from processes where is_name and text = number_of('CANN')) as cann
-    on cann.cycle = view_spans.cycle and cann.process = threads.process
-  where contains(word(view_spans.name), '@')),
+  from view_spans join lanes using (cycle, thread)
+  where lanes.name = number_of('CANN') and contains(word(view_spans.name), '@')),
 listed as (select cycle, api_name as name, within(sum(count)) as calls from api_statistic group by cycle, api_name),
 alike as (
   select listed.cycle

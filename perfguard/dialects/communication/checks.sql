@@ -411,8 +411,8 @@ from cluster_groups_twice where is_lost or is_extra or not list_has_all(ranks_th
 select ops.cycle, any_value(ops.file) as file, min(row) as row, arg_min(path, row) as path, shown(arg_min(name, row)) as name, members, of_group
 from (select *, regexp_extract(name, '[^@]*$') as of_group from operations_of_groups where slot = '{slot}') as ops
 where not starts_with(name, 'Total Op Info') and ops.cycle in (select cycle from communication_group_parallel)
-  and (ops.cycle, of_group) not in (
-    select (cycle, group_name) from cluster_groups_twice where ranks = members_in(ops.members) and group_name is not null)
+  and (ops.cycle, of_group, members_in(members)) not in (
+    select (cycle, group_name, ranks) from cluster_groups_twice where group_name is not null and ranks is not null)
 group by ops.cycle, members, of_group
 
 -- check: every_group_has_operations

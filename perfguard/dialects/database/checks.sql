@@ -829,14 +829,10 @@ having min(stack_depth) <> 0 or max(stack_depth) <> count(*) - 1 or count(distin
 --   launches of real output
 -- message: {lost} of {launches} launches in CANN_API have no task in TASK, first connection {connection}: their work never arrived
 with of_mindspore as (select cycle from database_tables where contains(file, 'ascend_mindspore_profiler')),
-names as (
-  select cycle, id, text = 'launch' as is_launch, regexp_matches(text, '(?i)capture|^aclmdl|^model|graph|^GE') as is_graph from db_texts),
-called as (
-  select api.cycle, connection_id, type, is_launch, is_graph
-  from db_cann_api as api join names on names.cycle = api.cycle and names.id = api.name),
 launched as (
-  select * from called
-  where is_launch and type = 10000 and connection_id is not null and cycle not in (select cycle from called where is_graph))
+  select api.cycle, connection_id
+  from db_cann_api as api join db_texts as texts on texts.cycle = api.cycle and texts.id = api.name
+  where text = 'launch' and type = 10000 and connection_id is not null and api.cycle not in (from database_graphs))
 select launched.cycle, count(*) as launches, count(*) filter (ran.connection_id is null) as lost,
   min(launched.connection_id) filter (ran.connection_id is null) as connection, if(lost > 0.1 * launches and launched.cycle not in (from of_mindspore), 'error', 'warning') as severity
 from launched
@@ -1004,11 +1000,7 @@ where end_ns is not null and collection_time_end_ns::hugeint - end_ns not betwee
 -- tolerance: one in ten
 -- source: msprof: tree_analyzer.cpp (GenHostTask, INVALID_VALUE), db_assembler.cpp; all 187 kernels of real output
 -- message: {lost} of {kernels} kernels have a connection that CANN_API does not have, first {connection}: its rows are lost
-with graphs as (
-  select distinct api.cycle
-  from db_cann_api as api join db_texts as texts on texts.cycle = api.cycle and texts.id = api.name
-  where regexp_matches(text, '(?i)capture|^aclmdl|^model|graph|^GE')),
-kernels as (
+with kernels as (
   select task.cycle, task.connection_id from db_task as task semi join db_compute_task_info using (cycle, global_task_id)
   where connection_id between 1 and 4294967294)
 select kernels.cycle, count(*) as kernels, count(*) filter (called.connection_id is null) as lost,
@@ -1016,7 +1008,7 @@ select kernels.cycle, count(*) as kernels, count(*) filter (called.connection_id
 from kernels
 left join (select distinct cycle, connection_id from db_cann_api) as called
   on called.cycle = kernels.cycle and called.connection_id = kernels.connection_id
-where kernels.cycle in (select cycle from db_cann_api) and kernels.cycle not in (from graphs)
+where kernels.cycle in (select cycle from db_cann_api) and kernels.cycle not in (from database_graphs)
 group by kernels.cycle having lost > 0.1 * kernels
 
 -- check: the_version_of_the_schema_is_whole

@@ -84,6 +84,12 @@ from (
 semi join (select cycle, id from db_texts where text = 'allocate') as kinds on kinds.cycle = changes.cycle and kinds.id = type
 where next_type is distinct from type;
 
+-- Databases of a recording in which a graph was captured, loaded or run: its operators are launched without running at once.
+create view fill_database_graphs as
+select distinct api.cycle
+from db_cann_api as api join db_texts as texts on texts.cycle = api.cycle and texts.id = api.name
+where is_call_of_a_graph(text);
+
 -- Tasks that TASK has several rows of: those of a graph run again, with the number that device, stream, task and batch have.
 create view fill_repeated_tasks as
 select cycle, global_task_id from db_task where global_task_id is not null group by all having count(*) > 1;

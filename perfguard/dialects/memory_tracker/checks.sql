@@ -94,11 +94,13 @@ where coalesce(user_tasks, '') <> '' and (cycle, file) in (select (cycle, file) 
 -- about: A block repeats what task.csv says of the task that asked for it.
 -- source: MindSpore 2.4 to 2.10: mem_tracker.cc (NewMemInfo, block_csv, task_csv)
 -- message: block {device_addr}: {part} of task {producer} is {here}, in task.csv it is {there}
+with tasks as (
+  select cycle, time_stamp, task_name, min(coalesce({part}, '')) as least, max(coalesce({part}, '')) as most from task group by all)
 select block.cycle, block.file, block.row, device_addr, producer_task as producer, coalesce(block.{part}, '') as here,
-  coalesce(task.{part}, '') as there
-from memory_block as block join task on task.cycle = block.cycle and task.time_stamp = block.producer_task
-  and task.task_name = block.task_name
-where coalesce(block.{part}, '') <> coalesce(task.{part}, '')
+  if(here <> least, least, most) as there
+from memory_block as block join tasks on tasks.cycle = block.cycle and tasks.time_stamp = block.producer_task
+  and tasks.task_name = block.task_name
+where here <> least or here <> most
 
 -- check: tasks_are_the_operators_of_the_graph
 -- code: I101
@@ -123,9 +125,11 @@ where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time
 -- check: tasks_are_the_operators_of_the_graph
 -- about: Both have the same name.
 -- message: task {time_stamp} is {node_name} in task.csv, and here: {call}
-select graph.cycle, graph.file, graph.row, graph.time_stamp, coalesce(node_name, '') as node_name, shown(call) as call
-from tracker_graph as graph join task using (cycle, time_stamp)
-where not contains(call, ') = ' || coalesce(node_name, '') || '(')
+with tasks as (
+  select cycle, time_stamp, min(coalesce(node_name, '')) as least, max(coalesce(node_name, '')) as most from task group by all)
+select cycle, file, row, time_stamp, if(contains(call, ') = ' || least || '('), most, least) as node_name, shown(call) as call
+from tracker_graph join tasks using (cycle, time_stamp)
+where not contains(call, ') = ' || least || '(') or not contains(call, ') = ' || most || '(')
 
 -- check: tasks_are_the_operators_of_the_graph
 -- code: I106
