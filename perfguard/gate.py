@@ -35,6 +35,7 @@ from perfguard.judge.refresh import (
     Refreshed,
     is_swamped,
     ratcheted,
+    reason_in,
     refreshed,
     refused_busy,
     refused_unread,
@@ -345,7 +346,7 @@ def _measured(verdict: Verdict, *, commit: str | None = None, reason: str | None
         measurements=_comparable(verdict.measurements),
         runs=max(1, len(verdict.timings)),
         commit=commit,
-        reason=reason.strip() or None if reason else None,
+        reason=reason_in(reason or ""),
         traits=verdict.traits,
     )
 

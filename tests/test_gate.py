@@ -290,7 +290,7 @@ def test_a_refresh_of_what_is_worse_is_refused_without_a_reason(store, reason):
     verdict = run(recording, store, Update.ALL, reason=reason)
     assert (verdict.outcome, verdict.refresh, codes(verdict)) == (Outcome.FAILED, Refresh.REFUSED, ["B110"])
     assert verdict.changes == ("worse: operator_calls[MatMul] 1 → 2 calls/step",)
-    assert 'operator_calls[MatMul] 1 → 2 calls/step; if this is intended, say why: --perfguard-reason "why"' in [
+    assert 'operator_calls[MatMul] 1 → 2 calls/step; if this is intended, say why: --perfguard-reason "..."' in [
         finding.message for finding in verdict.findings
     ]
     assert files(store) == before

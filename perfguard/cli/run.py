@@ -117,7 +117,7 @@ def command(
         echo(f"perfguard: store this as the baseline with: {_again('--update')}", err=True)
     if verdict.refresh is Refresh.REFUSED and codes & {Code.B110, Code.B112}:
         # What refuses a refresh unless the user says why.
-        echo(f"perfguard: store it all the same with: {_again('--reason', 'why')}", err=True)
+        echo(f"perfguard: store it all the same with: {_again('--reason', '...')}", err=True)
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))
@@ -156,11 +156,15 @@ def _options(texts: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
+def _of_this_command(line: str) -> str:
+    """Return a line with the options of `perfguard run`, which have the names of pytest's without `perfguard-`."""
+    return line.replace("pytest --perfguard ", "perfguard run ").replace("--perfguard-", "--")
+
+
 def _lines(verdict: Verdict) -> Iterator[str]:
     """Word the verdict: what is wrong or worse first, then what was measured; quiet, only what is not green."""
     from dataclasses import replace
 
-    from perfguard.judge.refresh import REASON_OPTION
     from perfguard.judge.verdict import Outcome
     from perfguard.reports import terminal
     from perfguard.screen import printable
@@ -169,10 +173,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     yield f"{terminal.result(verdict)} {printable(verdict.workload)}"
     most = terminal.most_shown(shown_on.is_verbose)
     if not (shown_on.is_quiet and verdict.passed):
-        yield from (
-            f"  {line.replace(REASON_OPTION, '--reason')}"
-            for line in terminal.finding_lines(verdict.findings, most=most)
-        )
+        yield from (f"  {_of_this_command(line)}" for line in terminal.finding_lines(verdict.findings, most=most))
         yield from (f"  {line}" for line in terminal.change_lines(verdict.changes, most=most))
     if verdict.outcome is Outcome.INVALID or shown_on.is_quiet:
         return

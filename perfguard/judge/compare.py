@@ -373,8 +373,8 @@ def lost_work(current: Iterable[Measurement], reference: Iterable[Measurement], 
                 for name in work.losers
             ]
             message = (
-                f"work of {100 * work.lost:.0f} % of the baseline's {unit}{where} is gone ({listed(names, _NAMED)}), and what "
-                f"was added is {100 * work.added_share:.0f} % of what is left; does the step still do its work?"
+                f"the step{where} lost {100 * work.lost:.0f} % of the baseline's {unit} ({listed(names, _NAMED)}), and what "
+                f"was added is {100 * work.added_share:.0f} % of what is left; does it still do its work?"
             )
             return Finding(code=Code.R108, message=message, weight=workload_weight(work.lost))
     return None

@@ -22,8 +22,8 @@ from perfguard.recording import Environment
 
 _COST: Key = ("step_cost", "")
 
-#: The pytest option in messages; commands with another option replace it.
-REASON_OPTION = "--perfguard-reason"
+#: The option in messages, as of pytest. Its text is no reason: a command that is copied as it is changes nothing.
+GIVE_REASON = '--perfguard-reason "..."'
 
 
 #: The directions of changes, in the order in which they are reported. WORSE is a relaxed baseline: slower, more memory, added
@@ -67,6 +67,11 @@ class Refreshed:
     refused: Finding | None = None
 
 
+def reason_in(text: str) -> str | None:
+    """Return the reason that a user gave; None for one without a letter or a digit, such as the `...` of a message."""
+    return text.strip() if any(map(str.isalnum, text)) else None
+
+
 def refused_unread(new: Baseline, why: str) -> Refreshed | None:
     """Refuse to replace a stored baseline that cannot be read, and `why`; None if `new` holds a reason.
 
@@ -100,7 +105,7 @@ def refused_busy(others_share: float) -> Refreshed:
     """Refuse times of a script from a machine that was busy with other processes."""
     message = (
         f"other processes used {100 * others_share:.0f} % of the machine's CPU time while the script ran, so its times are not "
-        f'its own. Run it again when the machine is quiet; if it never is, say so: {REASON_OPTION} "why"'
+        f"its own. Run it again when the machine is quiet; if it never is, say so: {GIVE_REASON}"
     )
     return Refreshed(stored=None, state=Refresh.REFUSED, refused=Finding(code=Code.B112, message=message))
 
@@ -400,8 +405,7 @@ class _Terms:
         if not gone:
             return None
         return _unfit(
-            f"{listed(gone, 1)} of the stored baseline is missing; record it again, or say why it is gone: "
-            f'{REASON_OPTION} "why"'
+            f"{listed(gone, 1)} of the stored baseline is missing; record it again, or say why it is gone: {GIVE_REASON}"
         )
 
 
@@ -430,12 +434,12 @@ def _relaxed(old: Baseline, new: Baseline, policy: Policy, changes: Iterable[Cha
 
 
 def _to_be_explained(what: str) -> Finding:
-    return Finding(code=Code.B110, message=f'{what} this is intended, say why: {REASON_OPTION} "why"')
+    return Finding(code=Code.B110, message=f"{what} this is intended, say why: {GIVE_REASON}")
 
 
 def _is_accepted(new: Baseline) -> bool:
     """Whether the user gave a reason."""
-    return bool((new.reason or "").strip())
+    return reason_in(new.reason or "") is not None
 
 
 def _unfit(message: str) -> Finding:

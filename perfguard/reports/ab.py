@@ -9,9 +9,9 @@ from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import percent, three_digits
 from perfguard.judge.verdict import Verdict
 from perfguard.reports.ledger import short_ledger_lines
-from perfguard.reports.overview import where_text
 from perfguard.reports.table import Column, Cut, table
 from perfguard.reports.terminal import environment_lines, shown_findings, time_lines
+from perfguard.reports.where import where_text
 from perfguard.screen import LOG, Screen, printable
 
 #: Most processes in a row.

@@ -11,11 +11,13 @@ import shlex
 from pathlib import Path
 
 from perfguard.findings import Severity
+from perfguard.judge.renames import lacks_baseline
 from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import RunReport, by_outcome
-from perfguard.reports.overview import where_text
+from perfguard.reports.overview import accept_command
 from perfguard.reports.terminal import after_work, finding_line, shown_findings
+from perfguard.reports.where import where_text
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 
@@ -82,7 +84,8 @@ def _guidance(verdict: Verdict) -> list[str]:
         test = shlex.quote(printable(workload_of(verdict.workload).test))
         lines.append(f"here: pytest --perfguard {test}")
         if verdict.outcome is Outcome.FAILED:
-            lines.append(f"if it is intended: pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'")
+            first = "move the baseline as B101 says, then " if lacks_baseline(verdict) else ""
+            lines.append(f"if it is intended: {first}{accept_command(test)}")
     return lines
 
 

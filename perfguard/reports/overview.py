@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import takewhile
-from operator import eq
 
-from perfguard import thresholds
 from perfguard.errors import counted, listed
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
-from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
+from perfguard.judge.attribution import attribution_of
 from perfguard.judge.compare import Comparison, State
-from perfguard.judge.ledger import Cause, Entry
 from perfguard.judge.quantities import change_text, quantity, sides_text
-from perfguard.judge.refresh import Refresh
+from perfguard.judge.refresh import GIVE_REASON, Refresh
+from perfguard.judge.renames import lacks_baseline
 from perfguard.judge.shown_time import step_time_of, without_details
-from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.judge.weights import WORKLOAD_METRICS
@@ -26,17 +21,12 @@ from perfguard.measure.measurement import number
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
-from perfguard.reports.ledger import is_newly_called, unattributed_text
-from perfguard.reports.names import cut
-from perfguard.reports.pauses import new_pause_text
+from perfguard.reports.where import failed_places, more_work, where_text
 from perfguard.screen import printable
 from perfguard.workload import workload_of
 
 #: Most findings on the first screen, and most operators in a sentence.
 _FIRST = 3
-_WORDS = re.compile(r"\w+")
-#: Longest text of a shape.
-_SHAPES = 60
 #: Metrics of a step that are ratios, which mean nothing to a reader.
 _STEP = ("step_cost", "step_ab")
 #: The most interesting metrics first: time, then memory.
@@ -44,8 +34,6 @@ _FIRST_METRICS = (
     *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
     *("peak_memory_bytes", "host_memory_growth_bytes"),
 )
-#: Times of a step that grow with the work of its operators; a wait and a pause do not.
-_BY_WORK = ("step_cost", "step_ab", "step_time", "step_cpu_time", "run_cpu_time", "run_wall_time", "profiled_step_time")
 #: Packages that a step runs on; other differences of the environment are in the details.
 _RUNS_ON = ("torch", "torch_npu", "mindspore", "numpy", "python")
 
@@ -168,7 +156,7 @@ def with_upgrade(text: str, verdict: Verdict) -> str:
 
 def trade_off(verdict: Verdict) -> str:
     """Return one sentence about a verdict that is better and worse at once in time or memory; else empty."""
-    failed = _failed(verdict)
+    failed = failed_places(verdict)
     better, worse = [], []
     for one in verdict.comparisons:
         if one.judged and one.metric in WORKLOAD_METRICS:
@@ -184,14 +172,9 @@ def trade_off(verdict: Verdict) -> str:
     return printable(f"Better and worse at once: {', '.join(better[:_FIRST])}; but {', '.join(worse[:_FIRST])}.")
 
 
-def _failed(verdict: Verdict) -> list[str]:
-    """Return the places of errors, the worst first."""
-    return list(dict.fromkeys(one.place for one in verdict.findings if one.severity is Severity.ERROR))
-
-
 def _worst_numbers(verdict: Verdict) -> list[Comparison]:
     """Return the comparisons for a headline: one of time and one of memory that failed, else the worst one."""
-    failed = _failed(verdict)
+    failed = failed_places(verdict)
     found = [one for one in verdict.comparisons if one.label in failed]
     first = sorted((one for one in found if one.metric in _FIRST_METRICS), key=_interest)
     kinds = {"memory" if "memory" in one.metric else "time": one for one in reversed(first)}
@@ -324,165 +307,6 @@ def _of_the_cause(verdict: Verdict) -> list[str]:
     return sorted((one.subject for one in changed), key=lambda name: -shares.get(name, 0.0))[:_FIRST]
 
 
-def where_text(verdict: Verdict, *, shapes: bool = True, after_work: bool = False) -> str:
-    """Return the operators with a failing step's time or added work, or the reason why none is known; else empty.
-
-    With `shapes` those of the largest part are in it. It comes `after_work` where the text of `more_work` is already shown.
-
-    Calls are exact: an operator that runs more often is named if the recording does not show which one took the time.
-    """
-    if verdict.outcome is not Outcome.FAILED:
-        return ""
-    step, found = step_time_of(verdict), attribution_of(verdict)
-    is_slower = step is not None and (step.change or 0) > 0
-    is_waiting = is_slower and step is not None and step.metric == "run_blocked_time"
-    if is_waiting and (pause := new_pause_text(verdict)):
-        return pause
-    if is_slower and isinstance(found, tuple):
-        return _where_the_time_went(verdict, found, shapes=shapes)
-    if added := _added(verdict):
-        is_shown = after_work and more_work(verdict)
-        return "" if is_shown else f"The step does more work: {listed([_with_calls(one) for one in added], _FIRST)}."
-    if is_slower and isinstance(found, Unattributed) and found.doubt in (Doubt.OTHER_CHANGE, Doubt.OUTWEIGHED):
-        # The profiled step of both sides shows a pause that the timed one may not have: the machine decides when it waits.
-        has_both = found.doubt is Doubt.OTHER_CHANGE and verdict.base_timeline is not None
-        pause = new_pause_text(verdict) if found.part is Cause.IDLE or has_both else ""
-        return f"{unattributed_text(found)} {pause}".rstrip()
-    return ""
-
-
-def more_work(verdict: Verdict) -> str:
-    """Return `aten::mm (3 → 7 calls a step), aten::gelu (new)` if a time failed, and these are its cause; else empty.
-
-    They are if operators failed for added work, and no ledger says that most of the time went into another one.
-    """
-    if verdict.outcome is not Outcome.FAILED or set(_BY_WORK).isdisjoint(_failed(verdict)):
-        return ""
-    added, found = _added(verdict), attribution_of(verdict)
-    first = found[0] if isinstance(found, tuple) and found else None
-    if first is not None and first.subject not in {one.subject for one in added}:
-        return ""
-    if first is not None and first.cause is Cause.PER_CALL and not is_newly_called(first):
-        # It is called more often, but most of the time is that each call takes longer.
-        return ""
-    return listed([_with_calls(one) for one in added], _FIRST)
-
-
-def _added(verdict: Verdict) -> list[Comparison]:
-    """Return the operators that failed because they are called more often, those with most of the time first."""
-    failed = _failed(verdict)
-    # With a rule of the user, an operator that runs less often can fail too.
-    # One that fails because of changed = "fail" alone is no more work.
-    changes = [
-        one
-        for one in verdict.comparisons
-        if one.metric == "operator_calls" and one.is_more and one.state is State.WORSE
-    ]
-    return _by_weight(verdict, [one for one in changes if one.label in failed])
-
-
-def _with_calls(one: Comparison) -> str:
-    return f"{printable(one.subject)} ({_calls(one)})"
-
-
-def _by_weight(verdict: Verdict, changes: Iterable[Comparison]) -> list[Comparison]:
-    """Return operators by their share of the time, then by the change of their calls, without negligible shares."""
-    shares = {
-        one.subject: max(number(one.reference) or 0.0, number(one.current) or 0.0)
-        for one in verdict.comparisons
-        if one.metric == "operator_share"
-    }
-
-    def size(one: Comparison) -> tuple[float, float]:
-        change = (number(one.current) or 0) - (number(one.reference) or 0)
-        return -shares.get(one.subject, 0.0), -abs(change)
-
-    ordered = sorted(changes, key=size)
-    least = thresholds.NEGLIGIBLE_PART * -size(ordered[0])[0] if ordered else 0.0
-    return [one for one in ordered if shares.get(one.subject, 0.0) >= least]
-
-
-def _calls(one: Comparison) -> str:
-    if one.is_new:
-        return "new"
-    return "gone" if one.is_gone else f"{quantity(one.reference, '')} → {quantity(one.current, '')} calls a step"
-
-
-#: Why an operator became slower by more than the step, by the largest part with the opposite sign.
-_WHY_MORE = {
-    Cause.PROFILER: ", because profiling adds to it",
-    Cause.OVERLAP: ", because operators overlap",
-    Cause.RANK: ", because another rank was the slowest before",
-    Cause.RESIDUAL: "",
-}
-
-
-def _where_the_time_went(verdict: Verdict, found: Attribution, *, shapes: bool) -> str:
-    assert verdict.ledger is not None
-    first, *others = found
-    unit = TimeUnit.of([verdict.ledger.change_ns / 1e3, *(one.change_ns / 1e3 for one in found)])
-    if len(found) > _FIRST and first.change_ns < thresholds.LEDGER_LEADING * verdict.ledger.change_ns:
-        parts = ", ".join(f"{_share_name(one)} {unit.signed(one.change_ns / 1e3)}" for one in found[:_FIRST])
-        return (
-            f"The time is spread over {len(found)} operators, none of which stands out. The largest parts are {parts}."
-        )
-    of_the_whole = f", {100 * first.change_ns / verdict.ledger.change_ns:.0f} % of the change in time"
-    if first.change_ns > verdict.ledger.change_ns:
-        least = min(verdict.ledger.entries, key=lambda entry: entry.change_ns)
-        of_the_whole = ", more than the whole change" + _WHY_MORE.get(least.cause, ", because other parts shrank")
-    calls = _calls_of(verdict, first.subject) if first.cause in (Cause.CALLS, Cause.SHAPES) else ""
-    why = ("newly called" if is_newly_called(first) else _CAUSES[first.cause]) + (
-        _shapes(verdict, first) if shapes else ""
-    )
-    if calls:
-        why = calls if first.cause is Cause.CALLS else f"{why}; {calls}"
-    then = ", ".join(f"{_share_name(one)} {unit.signed(one.change_ns / 1e3)}" for one in others[: _FIRST - 1])
-    text = f"The largest part is {_share_name(first)} ({why}): {unit.signed(first.change_ns / 1e3)}{of_the_whole}"
-    return f"{text}; then {then}." if then else f"{text}."
-
-
-def _calls_of(verdict: Verdict, operator: str) -> str:
-    """Return the change of the calls of an operator; empty if there is none."""
-    key = ("operator_calls", operator)
-    found = next((one for one in verdict.comparisons if (one.metric, one.subject) == key), None)
-    return _calls(found) if found is not None and found.reference != found.current else ""
-
-
-def _share_name(share: Entry) -> str:
-    return printable(share.subject) or "communication"
-
-
-def _shapes(verdict: Verdict, share: Entry) -> str:
-    """Return an old shape of an operator and the most similar new one."""
-    found = next((c for c in verdict.comparisons if c.metric == "operator_shapes" and c.subject == share.subject), None)
-    if found is None or not isinstance(found.reference, dict) or not isinstance(found.current, dict):
-        return ""
-    gone, new = found.reference.keys() - found.current.keys(), found.current.keys() - found.reference.keys()
-    pairs = [(_alike(a, b), a, b) for a in sorted(gone)[:9] for b in sorted(new)[:9]]
-    if not pairs:
-        return ""
-    _, before, now = max(pairs)
-    return f": {cut(printable(before), _SHAPES)} → {cut(printable(now), _SHAPES)}"
-
-
-def _alike(before: str, now: str) -> tuple[int, int]:
-    """Return the similarity of two shapes: the number of equal words, place by place, and of equal first characters."""
-    sides = _WORDS.findall(before), _WORDS.findall(now)
-    return sum(map(eq, *sides)), sum(1 for _ in takewhile(lambda pair: eq(*pair), zip(before, now, strict=False)))
-
-
-#: Causes of a share; parts of no operator have none.
-_CAUSES = {
-    Cause.NEW: "a new operator",
-    Cause.VANISHED: "an operator that vanished",
-    Cause.RENAMED: "an operator under a new name",
-    Cause.CALLS: "the number of calls changed",
-    Cause.SHAPES: "its shapes changed",
-    Cause.PER_CALL: "each call takes longer",
-    Cause.COMMUNICATION: "communication that is not overlapped",
-}
-
-
 def baseline_commit(verdict: Verdict) -> str:
     """Return the baseline's commit for a shell; empty if it is unknown, or if the checkout had changes."""
     base = verdict.compared_with.commit if verdict.compared_with else None
@@ -543,6 +367,11 @@ def _advice(verdict: Verdict) -> Iterable[tuple[str, str]]:
         yield f"Then look at {what}", f"perfguard {look} recordings/*"
 
 
+def accept_command(test: str) -> str:
+    """Return the command that stores what a failing test measured."""
+    return f"pytest --perfguard --perfguard-update {test} {GIVE_REASON}"
+
+
 def _advice_on_a_test(verdict: Verdict, test: str) -> Iterable[tuple[str, str]]:
     codes = {finding.code for finding in verdict.findings}
     if not verdict.passed:
@@ -550,9 +379,11 @@ def _advice_on_a_test(verdict: Verdict, test: str) -> Iterable[tuple[str, str]]:
     if verdict.outcome is Outcome.FAILED:
         if commit := baseline_commit(verdict):
             yield "Compare with the baseline's commit, side by side", f"perfguard ab --base {commit} -- {test}"
-        yield "If it is intended, accept it", f"pytest --perfguard --perfguard-update {test} --perfguard-reason 'why'"
+        first = "move the baseline as B101 says, then " if lacks_baseline(verdict) else ""
+        yield f"If it is intended, {first}accept it", accept_command(test)
     if verdict.outcome is Outcome.INCONCLUSIVE:
-        yield "Record a baseline", f"pytest --perfguard --perfguard-update {test}"
+        record = "If the test is new, record" if lacks_baseline(verdict) else "Record"
+        yield f"{record} a baseline", f"pytest --perfguard --perfguard-update {test}"
     if verdict.passed and codes & {Code.B103, Code.B108}:
         yield "Measure times to judge by, on this machine", f"perfguard baseline refresh --runs 5 {test}"
     if verdict.passed and Code.R106 in codes:

@@ -13,17 +13,18 @@ from perfguard.findings import OWN_FAMILY, Code, Finding, Severity, split_place
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State
 from perfguard.judge.quantities import show
-from perfguard.judge.refresh import Refresh
-from perfguard.judge.renames import move_command
+from perfguard.judge.refresh import GIVE_REASON, Refresh
+from perfguard.judge.renames import lacks_baseline, move_command
 from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import Measurement, Operator
 from perfguard.measure.metrics import unit_of
 from perfguard.reports import FunctionReporter, RunReport
 from perfguard.reports.ledger import full_ledger_lines, short_ledger_lines
-from perfguard.reports.overview import baseline_commit, better_names, more_work, trade_off, where_text, with_upgrade
+from perfguard.reports.overview import baseline_commit, better_names, trade_off, with_upgrade
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.table import Column, Cut, table
+from perfguard.reports.where import more_work, where_text
 from perfguard.screen import LOG, Screen, printable
 from perfguard.workload import moved
 
@@ -129,10 +130,14 @@ def _advice(verdict: Verdict, refresh_command: str, again: str) -> str:
     if is_undecided and Code.B115 in codes:
         return "nothing was compared; with names, the next run shows the commands that give each parameter its baseline"
     if is_undecided and Code.B102 in codes:
-        return f"nothing was compared; if it was changed on purpose: {refresh_command} --perfguard-reason 'why'"
+        return f"nothing was compared; if it was changed on purpose: {refresh_command} {GIVE_REASON}"
+    # A renamed test has a baseline, and B101 says how to keep it.
+    if is_undecided and lacks_baseline(verdict):
+        return f"nothing was compared; if the test is new, record a baseline with: {refresh_command}"
     if is_undecided:
         return f"nothing was compared; record a baseline with: {refresh_command}"
-    return f"if the change is intended, accept it with: {refresh_command} --perfguard-reason 'why'"
+    first = "move the baseline as B101 says, then " if lacks_baseline(verdict) else ""
+    return f"if the change is intended, {first}accept it with: {refresh_command} {GIVE_REASON}"
 
 
 def finding_lines(findings: Iterable[Finding], *, most: int | None = SHOWN_PER_CODE) -> list[str]:

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from perfguard.documents import FORMAT, dumps, read_document, write_atomically
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.refresh import REASON_OPTION
+from perfguard.judge.refresh import GIVE_REASON
 from perfguard.stores.calibration import CALIBRATION_FILE
 
 #: File names are cut to this length, so that they fit every file system with room for the temporary neighbour.
@@ -195,7 +195,7 @@ def file_name(workload: str) -> str:
     return f"{safe or 'workload'}-{hashlib.sha256(workload.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
-_REMEDY = f'Restore it from version control, or replace it: pytest --perfguard --perfguard-update {REASON_OPTION} "why"'
+_REMEDY = f"Restore it from version control, or replace it: pytest --perfguard --perfguard-update {GIVE_REASON}"
 
 
 def _read(path: Path) -> Baseline:

@@ -136,9 +136,10 @@ def test_times_of_a_busy_machine_are_stored_for_a_reason_only(judged, tmp_path):
     assert not (tmp_path / "baselines").exists() or not list((tmp_path / "baselines").glob("*.json"))
     assert lines[-1].partition(": ")[0] == "store it all the same with"
     words = shlex.split(lines[-1].partition(": ")[2])
-    assert words[:4] == ["perfguard", "run", "--reason", "why"]
-    given = words[2 : words.index("--")]
-    assert run(*words[1:2], *given, "--", *words[words.index("--") + 1 :]).exit_code == 0
+    assert words[:4] == ["perfguard", "run", "--reason", "..."]
+    # The command as it is printed gives no reason.
+    assert run(*words[1:]).exit_code == 1
+    assert run(*words[1:3], "it is always busy", *words[4:]).exit_code == 0
     # On a quiet machine it needs none.
     shutil.rmtree(tmp_path / "baselines")
     assert judged(TIMED, "--time", "on", "--update", others_share=0.05)[0] == 0
@@ -158,7 +159,7 @@ def test_a_baseline_gets_worse_for_a_reason_only(judged):
     status, refused = judged("worse", "--update")
     assert (status, refused[0]) == (1, "refused torch_train.py::train")
     assert refused[1].startswith("  B110 the baseline would get worse without a reason: ")
-    assert refused[1].endswith('; if this is intended, say why: --reason "why"')
+    assert refused[1].endswith('; if this is intended, say why: --reason "..."')
     assert any(line.startswith("  worse: memory_allocated_bytes[cpu] ") for line in refused)
     assert {path.name: path.read_bytes() for path in Path("baselines").glob("*.json")} == kept
 

@@ -13,7 +13,8 @@ from perfguard.judge.confirmation import PairedRun
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.reports.document import verdict_document, verdict_from_document
-from perfguard.reports.overview import trade_off, where_text
+from perfguard.reports.overview import trade_off
+from perfguard.reports.where import where_text
 from tests.facts import HERE, measured
 from tests.judge.test_time import FIVE, OPERATORS, examine, stored, timing
 from tests.judge.test_verdict import ELSEWHERE

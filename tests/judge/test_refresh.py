@@ -370,11 +370,11 @@ def refused(found: Refreshed, old: list[Measurement]) -> tuple[Code, str]:
         ([replace(CALLS, value=1), replace(MEMORY, value=2000), STEP], "peak_memory_bytes[cpu] 1000 → 2000 bytes"),
     ],
 )
-@pytest.mark.parametrize("blank", [None, "", "  "])
+@pytest.mark.parametrize("blank", [None, "", "  ", "..."])
 def test_a_relaxation_without_a_reason_is_refused_and_accepted_with_one(new, named, blank):
     old = [CALLS, MEMORY, STEP]
     found = refresh(old, new, reason=blank)
-    assert refused(found, old) == (Code.B110, f'{named}; if this is intended, say why: --perfguard-reason "why"')
+    assert refused(found, old) == (Code.B110, f'{named}; if this is intended, say why: --perfguard-reason "..."')
     accepted = refresh(old, new, reason=WHY)
     assert (accepted.state, accepted.refused, accepted.changes) == (Refresh.UPDATED, None, found.changes)
     assert accepted.stored == baseline(*new, commit="new", reason=WHY)
@@ -393,9 +393,9 @@ def test_a_step_that_hardly_does_anything_any_more_needs_a_reason():
     code, message = refused(refresh(BUSY_STEP, IDLE_STEP), BUSY_STEP)
     assert code is Code.B110
     assert message.startswith(
-        "work of 80 % of the baseline's operator time is gone (aten::mm 1 → 0), and what was added is 0 % of what is left"
+        "the step lost 80 % of the baseline's operator time (aten::mm 1 → 0), and what was added is 0 % of what is left"
     )
-    assert message.endswith('does the step still do its work? If this is intended, say why: --perfguard-reason "why"')
+    assert message.endswith('does it still do its work? If this is intended, say why: --perfguard-reason "..."')
     assert refresh(BUSY_STEP, IDLE_STEP, reason=WHY).state is Refresh.UPDATED
 
 
@@ -455,7 +455,7 @@ def test_a_metric_that_is_missing_is_refused_and_gone_with_a_reason(new, named):
     code, message = refused(refresh(old, new), old)
     assert (code, message) == (
         Code.B111,
-        f'{named}; record it again, or say why it is gone: --perfguard-reason "why"',
+        f'{named}; record it again, or say why it is gone: --perfguard-reason "..."',
     )
     assert names_the_next_command(message)
     accepted = refresh(old, new, reason=WHY)

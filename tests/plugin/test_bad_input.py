@@ -303,7 +303,7 @@ def test_a_missing_framework_is_one_sentence_with_the_pip_command(project, conft
 # -- baselines ----------------------------------------------------------------------------------------------------------
 
 RESTORE = (
-    'Restore it from version control, or replace it: pytest --perfguard --perfguard-update --perfguard-reason "why"'
+    'Restore it from version control, or replace it: pytest --perfguard --perfguard-update --perfguard-reason "..."'
 )
 DAMAGED = {
     "empty": (b"", "is damaged: it is empty.", RESTORE),

@@ -199,7 +199,7 @@ def test_an_extra_operator_is_named_with_its_count(story):
     outcome, codes = story.project.findings("worse.json")["test_forms.py::test_callable"]
     assert outcome == "FAILED"
     assert {"R102", "R104"} <= set(codes)
-    assert "--perfguard-update test_forms.py::test_callable --perfguard-reason 'why'" in story.worse.out
+    assert '--perfguard-update test_forms.py::test_callable --perfguard-reason "..."' in story.worse.out
 
 
 def test_an_update_that_would_relax_a_baseline_fails_that_test_and_touches_no_file(story):
@@ -208,10 +208,10 @@ def test_an_update_that_would_relax_a_baseline_fails_that_test_and_touches_no_fi
     assert story.refused_files == story.created_files
     line = story.refused.line("FAILED test_forms.py::test_callable - ")
     assert "perfguard FAILED: B110 the baseline would get worse without a reason: " in line
-    assert 'if this is intended, say why: --perfguard-reason "why"' in line
+    assert 'if this is intended, say why: --perfguard-reason "..."' in line
     assert "worse: operator_calls[aten::mm] 1 → 2 calls/step" in story.refused.out
     assert "operator_calls[aten::sigmoid] is new: 1 calls/step" in story.refused.out
-    assert "--perfguard-update test_forms.py::test_callable --perfguard-reason 'why'" in story.refused.out
+    assert '--perfguard-update test_forms.py::test_callable --perfguard-reason "..."' in story.refused.out
     assert "baselines: 0 created, 0 updated, 2 kept, 1 refused, 0 unused" in story.refused.out
 
 

@@ -70,7 +70,7 @@ def test_several_measurements_of_one_test_are_one_annotation():
         "a#prefill: R102 one",
         "a#decode: R102 two",
         "here: pytest --perfguard a.py::a",
-        "if it is intended: pytest --perfguard --perfguard-update a.py::a --perfguard-reason 'why'",
+        'if it is intended: pytest --perfguard --perfguard-update a.py::a --perfguard-reason "..."',
     ]
 
 

@@ -58,7 +58,7 @@ def test_a_failure_is_told_in_a_heading_words_findings_and_commands():
     assert "step +147.3 us:" in findings
     assert "under the profiler, wall time: the fastest step" in numbers
     assert "0.147 → 0.294" in found.texts["td"]
-    assert "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'" in commands
+    assert 'pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason "..."' in commands
     assert rows_of(found) == 2
     assert "commit 0123456789ab" in found.texts["sub"][0]
 

@@ -14,8 +14,9 @@ from perfguard.judge.refresh import Refresh
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement, StepTimeline
 from perfguard.recording import Provenance
-from perfguard.reports.overview import headline, more_work, overview, sentence, where_text
+from perfguard.reports.overview import headline, overview, sentence
 from perfguard.reports.terminal import shown_findings
+from perfguard.reports.where import more_work, where_text
 from tests.reports import runs_to_show as show
 
 NOBODY = Provenance()
@@ -558,7 +559,7 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
             [
                 "pytest --perfguard tests/test_net.py::test_fails",
                 "perfguard ab --base fedcba987654 -- tests/test_net.py::test_fails",
-                "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'",
+                'pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason "..."',
                 "perfguard view",
             ],
         ),

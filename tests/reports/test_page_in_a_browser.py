@@ -352,7 +352,7 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
     said = shown.page.locator(".verdict").inner_text()
     assert "commit fedcba987654, stored because “a first one” → now: commit 0123456789ab, branch wider" in said
     assert "the test is tests/test_net.py:20" in said
-    assert "pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason 'why'" in said
+    assert 'pytest --perfguard --perfguard-update tests/test_net.py::test_fails --perfguard-reason "..."' in said
 
 
 def test_on_a_phone_the_outcome_comes_first(opened):

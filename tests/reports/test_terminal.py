@@ -209,7 +209,7 @@ def test_every_finding_is_shown_or_counted(codes):
 perfguard FAILED: R102 operator_calls[MatMul] 4 → 5 calls/step, +1 (exact: any increase fails); \
 torch 2.12.0 → 2.13.0, python 3.10.1 → 3.11.7 since the baseline
   The largest part is MatMul (each call takes longer): +192 us, 77 % of the change in time.
-  if the change is intended, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason 'why'
+  if the change is intended, accept it with: pytest --perfguard --perfguard-update test_a.py --perfguard-reason "..."
   R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
   workload: test_a.py::test_a
   2 compared: 2 worse, 0 better, 0 changed; 0 not comparable; 4 shown, not judged
@@ -235,9 +235,19 @@ perfguard INVALID: C101 the profiled window is not the requested one: run_ascend
             verdict(Outcome.INCONCLUSIVE, NO_BASELINE),
             """\
 perfguard INCONCLUSIVE: B101 no baseline to compare with: there is none
-  nothing was compared; record a baseline with: pytest --perfguard --perfguard-update test_a.py
+  nothing was compared; if the test is new, record a baseline with: pytest --perfguard --perfguard-update test_a.py
   workload: test_a.py::test_a""",
             id="no baseline",
+        ),
+        pytest.param(
+            verdict(Outcome.FAILED, SLOWER, replace(NO_BASELINE, severity=Severity.NOTE)),
+            """\
+perfguard FAILED: R101 step_time 100.0 → 350.0 us, +250.0 % (allowed +100.0 %)
+  if the change is intended, move the baseline as B101 says, then accept it with: pytest --perfguard --perfguard-update \
+test_a.py --perfguard-reason "..."
+  B101 (note) no baseline to compare with: there is none
+  workload: test_a.py::test_a""",
+            id="renamed",
         ),
         pytest.param(
             verdict(Outcome.INCONCLUSIVE),
@@ -694,7 +704,7 @@ def test_a_refused_refresh_names_its_changes_and_the_command_with_a_reason():
     lines = failure_message(lost, refresh_command=COMMAND).splitlines()
     assert lines[:3] == [
         "perfguard FAILED: B110 the baseline would get worse without a reason: steps 3 → 4 steps",
-        f"  if the change is intended, accept it with: {COMMAND} --perfguard-reason 'why'",
+        f'  if the change is intended, accept it with: {COMMAND} --perfguard-reason "..."',
         "    worse: steps 3 → 4 steps",
     ]
     unfit = replace(lost, findings=(Finding(code=Code.B111, message="step_time is 0 us"),))
