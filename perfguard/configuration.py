@@ -9,10 +9,11 @@ module alone, and `x-below` says how another tool reads a number that is too sma
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,8 @@ from perfguard.screen import printable
 Schema = Mapping[str, Any]
 
 _LONGEST_SHOWN = 60
+#: Likeness from which a name counts as a misspelling of another one.
+_NEAR = 0.86
 _TYPES: dict[str, Any] = {"boolean": bool, "string": str, "object": Mapping, "array": (list, tuple), "null": type(None)}
 
 
@@ -97,6 +100,11 @@ def shown(value: object) -> str:
 def one_line(text: str) -> str:
     """Return a text in one line: spaces in place of line breaks, and what a terminal would obey is escaped."""
     return printable("".join(" " if one.isspace() else one for one in text))
+
+
+def misspelt(name: str, known: Iterable[str]) -> str:
+    """Return the known name that a name is meant to be, or is; empty if none is nearly the same."""
+    return next(iter(difflib.get_close_matches(name, [*known], n=1, cutoff=_NEAR)), "")
 
 
 def _is_a(value: Any, kind: str) -> bool:
@@ -250,6 +258,16 @@ class Section:
         """Return the error about a key: "FILE: KEY PROBLEM."."""
         source = f"{self.source}: " if self.source else ""
         return UsageError(f"{source}{self.name(key)} {problem}{'' if problem.endswith(('.', '?')) else '.'}")
+
+    def unknown(self, key: str, known: Iterable[str]) -> str:
+        """Return the note about a key that is none of the `known` ones; empty for one of them.
+
+        Raises `UsageError` for a misspelt one. For objects in which other programs have keys, too.
+        """
+        near = misspelt(key.lower(), known)
+        if near and near != key:
+            raise self.error(key, f"is not a key that perfguard knows; did you mean {near!r}?")
+        return "" if near else f"{self.name(key)} is not a key that perfguard knows, so it has no part in what is read."
 
     def refuse_unknown(self) -> None:
         """Raise `UsageError` for a key that the schema lacks, with the nearest of its keys."""

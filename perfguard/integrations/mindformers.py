@@ -27,7 +27,6 @@ of the repository; ProfileMonitor of 1.7, 1.8 and 2.1 run on a CPU with MindSpor
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -35,10 +34,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfguard.configuration import Section, configuration_schema, one_line, shown, violation
+from perfguard.configuration import Section, configuration_schema, misspelt, one_line, shown
 from perfguard.documents import merged
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_text, read_yaml
+from perfguard.integrations.ranks import expected_ranks, require_ranks, require_world_size
 from perfguard.integrations.summary_monitor import SummaryMonitor, read_summary_monitor
 from perfguard.window import StepWindow
 
@@ -47,10 +47,6 @@ _LATEST = "2.1"
 _READ = ("1.0", "1.1", "1.2", "1.3", "1.6", "1.7", "1.8", "1.9", "2.0", "2.1")
 LARGEST_BYTES = 4 << 20
 _MOST_BASES = 8
-#: Likeness from which a key of the YAML counts as a misspelling of a profiler key.
-_NEAR = 0.86
-
-_WORLD_SIZE = {"type": "integer", "minimum": 1, "maximum": 10**9 - 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +90,7 @@ class MindFormersProfile:
         items = [f"steps={self.window.active}", "memory" if self.options["profile_memory"] else "no-memory"]
         level = self.options.get("profiler_level")
         items += [str(level).lower()] if level else []
-        ranks = self.ranks if self.ranks is not None else range(self.world_size or 0)
-        if len(ranks) and tuple(ranks) == tuple(range(len(ranks))):
-            items.append(f"ranks={len(ranks)}")
-        return ",".join(items)
+        return ",".join([*items, *expected_ranks(self.ranks, self.world_size)])
 
 
 def read_mindformers(path: str | Path, *, version: str = _LATEST, world_size: int | None = None) -> MindFormersProfile:
@@ -107,8 +100,7 @@ def read_mindformers(path: str | Path, *, version: str = _LATEST, world_size: in
     column), a key that occurs twice, a misspelt key, a wrong value, and a setting that this version would reset or ignore.
     """
     place = Path(path)
-    if world_size is not None and (problem := violation(world_size, _WORLD_SIZE)):
-        raise UsageError(f"world_size {problem}.")
+    require_world_size(world_size)
     release = _release(version)
     # The nearer file wins, as with MindFormerConfig.
     document = functools.reduce(merged, _with_bases(place, ()))
@@ -262,13 +254,9 @@ class _Reader:
 
     def _check_name(self, section: Section, key: str, known: list[str], *, whole: bool) -> None:
         """Refuse a misspelt key, and note an unknown one of the profiler; other sections have keys of other programs."""
-        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR)
-        if near and key != near[0]:
-            raise section.error(key, f"is not a key that perfguard knows; did you mean {near[0]!r}?")
-        if not near and (whole or key.lower().startswith(("profile", "profiler", "init_start"))):
-            self.notes.append(
-                f"{section.name(key)} is not a key that perfguard knows, so it has no part in what is read."
-            )
+        note = section.unknown(key, known)
+        if note and (whole or key.lower().startswith(("profile", "init_start"))):
+            self.notes.append(note)
 
     def _refuse_window(self) -> NoReturn:
         start, stop = self.start, self.stop
@@ -448,8 +436,7 @@ class _Reader:
             raise section.error(key, f"{empty}; write null for all ranks, or name some ranks")
         if len(set(value)) != len(value):
             raise section.error(key, f"must name every rank once, got {shown(value)}")
-        if self.world_size is not None and max(value) >= self.world_size:
-            raise section.error(key, f"must be less than the number of ranks, {self.world_size}, got {shown(value)}")
+        require_ranks(section, key, value, self.world_size)
 
     def _first_of_stages(self) -> range:
         if self.world_size is None:
@@ -476,7 +463,7 @@ class _Reader:
                 self._refuse(where, "has no type; write a callback as '- type: SummaryMonitor'")
             if one["type"] == "SummaryMonitor":
                 monitors.append((where, one))
-            elif difflib.get_close_matches(one["type"], ["SummaryMonitor"], cutoff=_NEAR):
+            elif misspelt(one["type"], ["SummaryMonitor"]):
                 self._refuse(f"{where}.type", f"{one['type']!r} is not a callback; did you mean 'SummaryMonitor'?")
         if len(monitors) > 1:
             self._refuse(monitors[1][0], "is a second SummaryMonitor, and MindSpore allows one")

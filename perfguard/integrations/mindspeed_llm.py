@@ -12,7 +12,6 @@ fsdp2/utils/{arguments,profiler}.py, fsdp2/train/trainer.py; megatron/training/a
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,15 +21,14 @@ from typing import Any
 from perfguard.configuration import Schema, Section, configuration_schema, one_line, shown, violation
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_text, read_yaml
+from perfguard.integrations.ranks import expected_ranks, require_ranks, require_world_size
 from perfguard.window import StepWindow
 
 #: The number that means all ranks.
 EVERY_RANK = -1
-#: Likeness from which a key counts as a misspelling of a profiler key.
-_NEAR = 0.86
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_COUNT = {"type": "integer", "minimum": 0, "maximum": 10**9 - 1}
+_ITERATION = {"type": "integer", "minimum": 0, "maximum": 10**9 - 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +73,7 @@ class MindSpeedLLMProfile:
             items.append(word if self.options[key] else f"no-{word}")
         level = self.options["profile_level"]
         items += ["no-level1" if level == "level_none" else level, self.options["profile_export_type"]]
-        ranks = self.ranks if self.ranks is not None else range(self.world_size or 0)
-        if self.ranks_are_given and len(ranks) and tuple(ranks) == tuple(range(len(ranks))):
-            items.append(f"ranks={len(ranks)}")
+        items += expected_ranks(self.ranks, self.world_size) if self.ranks_are_given else []
         return ",".join(items)
 
 
@@ -89,10 +85,9 @@ def read_mindspeed_llm(
     `world_size` is the number of ranks, `iteration` the one that a checkpoint is resumed from. Raises `UsageError` for a
     misspelt key, a wrong value, an option with two values, and a window that is none.
     """
-    for name, value in (("world_size", world_size), ("iteration", iteration)):
-        least = {"minimum": 1} if name == "world_size" else {}
-        if value is not None and (problem := violation(value, {**_COUNT, **least})):
-            raise UsageError(f"{name} {problem}.")
+    require_world_size(world_size)
+    if problem := violation(iteration, _ITERATION):
+        raise UsageError(f"iteration {problem}.")
     if not isinstance(source, (str, Path)):
         return _megatron([*source], "command line", {}, world_size, iteration)
     path, name = Path(source), one_line(str(source))
@@ -171,8 +166,8 @@ def _profile(
     ranks = None if EVERY_RANK in found["profile_ranks"] else tuple(sorted(set(found["profile_ranks"])))
     if ranks == ():
         raise section.error(key, "is empty, so no rank is profiled; name some ranks, or -1 for all")
-    if ranks is not None and world_size is not None and ranks[-1] >= world_size:
-        raise section.error(key, f"must be less than the number of ranks, {world_size}, got {shown(list(ranks))}")
+    if ranks is not None:
+        require_ranks(section, key, [*ranks], world_size)
     taken = ("profile", "profile_step_start", "profile_step_end", "profile_ranks", "profile_save_path")
     return MindSpeedLLMProfile(
         source=section.source,
@@ -202,10 +197,7 @@ def _check_names(section: Section, notes: list[str]) -> None:
     for key in section.plain:
         if not isinstance(key, str) or key in known or not key.lstrip("-").lower().startswith("profil"):
             continue
-        name = one_line(key)
-        if near := difflib.get_close_matches(key.lower(), known, n=1, cutoff=_NEAR):
-            raise section.error(name, f"is not a key that perfguard knows; did you mean {near[0]!r}?")
-        notes.append(f"{section.name(name)} is not a key that perfguard knows, so it has no part in what is read.")
+        notes.append(section.unknown(one_line(key), known))
 
 
 # -- the words of a command line ---------------------------------------------------------------------------------------
