@@ -160,14 +160,14 @@ def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> d
 
 
 def exists(path: Path) -> bool:
-    """Whether a file exists. Raises `StoreError` for a directory that cannot be searched."""
+    """Whether a directory has an entry, also a link that leads nowhere. Raises `StoreError` if it cannot be searched."""
     try:
-        path.stat()
+        path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
         raise StoreError(
-            f"{path} cannot be read: {error.strerror}. Correct the permissions of its directory."
+            f"{path} cannot be read: {error.strerror}. Run: chmod u+rx {shlex.quote(str(path.parent))}"
         ) from error
     return True
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from perfguard.documents import FORMAT, dumps, read_document, write_atomically
+from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import GIVE_REASON
@@ -37,7 +37,8 @@ class BaselineDirectory:
         What is there and is no file that can be read is not new: what it held is unknown.
         """
         path = self.path(workload)
-        if not _is_there(path):
+        _require_directory(self.directory)
+        if not exists(path):
             return None
         _require_readable(path)
         found = _read(path)
@@ -81,7 +82,7 @@ class BaselineDirectory:
             raise StoreError(f"{self.directory} cannot be read: {error.strerror}. Correct its permissions.") from error
         paths = [self.directory / name for name in names if names_baseline(name)]
         for path in paths:
-            if _is_there(path):
+            if exists(path):
                 _require_readable(path)
         return sorted(_read(path).workload for path in paths)
 
@@ -122,21 +123,6 @@ def _require_directory(directory: Path) -> None:
             f"{directory} is {what}, so its baselines cannot be read. Restore it from version control, or name another "
             "directory with --perfguard-baselines DIR."
         )
-
-
-def _is_there(path: Path) -> bool:
-    """Whether a directory has an entry, also a link that leads nowhere. Raises `StoreError` if that is unknown."""
-    directory = path.parent
-    _require_directory(directory)
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read: {error.strerror}. Run: chmod u+rx {shlex.quote(str(directory))}"
-        ) from error
-    return True
 
 
 def _require_readable(path: Path) -> None:
