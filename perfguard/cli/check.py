@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +102,6 @@ def command(
     from perfguard.contract import expectation
     from perfguard.contract.own_checks import own_checks
     from perfguard.documents import dumps
-    from perfguard.findings import Severity
     from perfguard.judge.tolerance import Policy
     from perfguard.reports import RunReport
     from perfguard.reports.document import report_json, verdict_document
@@ -132,34 +131,63 @@ def command(
         "measured": is_measured,
         "notes": as_json or explain,
     }
-    verdicts: list[Verdict] = []
-    found_codes: list[str] = []
-    outcomes: list[Outcome] = []
+    results = _Results(keeps_verdicts=as_json or bool(files) or is_a_job())
     with Bar() as bar, _visiting(engine, jobs, scheduler, bar) as visit:
         for place in places:
             verdict = examined(place, policy, visit=visit(place), progress=bar, **how)
-            outcomes.append(verdict.outcome)
-            found_codes += [one.code.name for one in verdict.findings if one.severity is Severity.ERROR]
-            if as_json or files or is_a_job():
-                verdicts.append(verdict)
+            results.add(verdict)
             if not as_json:
                 bar.clear()
                 shown = _without_notes(verdict) if shown_on.is_quiet else verdict
                 lines = checked(shown, explain=explain, metrics=metrics, select=selected, screen=shown_on)
                 echo("\n".join(lines))
+    report = RunReport(verdicts=tuple(results.verdicts))
     for file in files:
-        file.write(RunReport(verdicts=tuple(verdicts)))
-    if not (as_json or metrics or explain or shown_on.is_quiet) and (
-        line := _next_command(places, outcomes, found_codes)
-    ):
+        file.write(report)
+    if not (as_json or metrics or explain or shown_on.is_quiet) and (line := results.next_command(places)):
         echo_line(line)
-    if not as_json:
-        for line in job_annotations(RunReport(verdicts=tuple(verdicts)), root=Path.cwd()):
-            click.echo(line)
     if as_json:
-        one = dumps(verdict_document(verdicts[0]))
-        echo_json(one if len(verdicts) == 1 else report_json(RunReport(verdicts=tuple(verdicts))), nl=False)
-    sys.exit(exit_code(outcomes))
+        (one, *others) = report.verdicts
+        echo_json(report_json(report) if others else dumps(verdict_document(one)), nl=False)
+    else:
+        for line in job_annotations(report, root=Path.cwd()):
+            click.echo(line)
+    sys.exit(exit_code(results.outcomes))
+
+
+@dataclass
+class _Results:
+    """What is kept of the verdicts, which are large: all of them only where they are written at the end."""
+
+    keeps_verdicts: bool
+    verdicts: list[Verdict] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    #: The codes of errors, the worst of each verdict first.
+    codes: list[str] = field(default_factory=list)
+
+    def add(self, verdict: Verdict) -> None:
+        from perfguard.findings import Severity
+
+        self.outcomes.append(verdict.outcome)
+        self.codes += [one.code.name for one in verdict.findings if one.severity is Severity.ERROR]
+        if self.keeps_verdicts:
+            self.verdicts.append(verdict)
+
+    def next_command(self, places: Sequence[Place]) -> str:
+        """Return the line that says what to run next, for what a person checks: one file, or one directory on a terminal."""
+        if len(places) != 1 or not isinstance(places[0], Path):
+            return ""
+        is_file = os.path.isfile(places[0])
+        if not is_file and not is_terminal(sys.stdout):
+            return ""
+        place, (outcome,) = shlex.quote(str(places[0])), [one.value for one in self.outcomes]
+        if outcome == "INVALID" and self.codes:
+            return f"next: perfguard codes {self.codes[0]}  (the cause and the fix)"
+        if outcome == "INCONCLUSIVE":
+            return f"next: perfguard check {place} --explain  (what was recognised, and what is unknown)"
+        if is_file:
+            return f"next: perfguard check {place} --metrics  (what is measured in it)"
+        return f"next: perfguard view {place}  (its page)"
 
 
 @contextmanager
@@ -188,22 +216,6 @@ def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> I
 
     with closing(engine):
         yield visit
-
-
-def _next_command(places: Sequence[Place], outcomes: Sequence[Outcome], codes: Sequence[str]) -> str:
-    """Return the line that says what to run next, for what a person checks: one file, or one directory on a terminal."""
-    if len(places) != 1 or not isinstance(places[0], Path):
-        return ""
-    if not os.path.isfile(places[0]) and not is_terminal(sys.stdout):
-        return ""
-    place, (outcome,) = shlex.quote(str(places[0])), [one.value for one in outcomes]
-    if outcome == "INVALID" and codes:
-        return f"next: perfguard codes {codes[0]}  (the cause and the fix)"
-    if outcome == "INCONCLUSIVE":
-        return f"next: perfguard check {place} --explain  (what was recognised, and what is unknown)"
-    if os.path.isfile(places[0]):
-        return f"next: perfguard check {place} --metrics  (what is measured in it)"
-    return f"next: perfguard view {place}  (its page)"
 
 
 def _without_notes(verdict: Verdict) -> Verdict:

@@ -82,7 +82,6 @@ def command(
     from perfguard.capture.checkout import measured_commit, provenance
     from perfguard.capture.script import Script, run_script
     from perfguard.cli.project import project_settings
-    from perfguard.findings import Code
     from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.refresh import Refresh
     from perfguard.reports import RunReport
@@ -112,15 +111,24 @@ def command(
     # Standard output is the script's.
     for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
         echo(f"perfguard: {line}" if line else "", err=True)
-    codes = {finding.code for finding in verdict.findings}
-    if Code.B101 in codes:
-        echo(f"perfguard: store this as the baseline with: {_again('--update')}", err=True)
-    if verdict.refresh is Refresh.REFUSED and codes & {Code.B110, Code.B112}:
-        # What refuses a refresh unless the user says why.
-        echo(f"perfguard: store it all the same with: {_again('--reason', '...')}", err=True)
+    for line in _next_commands(verdict):
+        echo(f"perfguard: {line}", err=True)
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))
+
+
+def _next_commands(verdict: Verdict) -> Iterator[str]:
+    """Yield the commands that store what was measured."""
+    from perfguard.findings import Code
+    from perfguard.judge.refresh import Refresh
+
+    codes = {finding.code for finding in verdict.findings}
+    if Code.B101 in codes:
+        yield f"store this as the baseline with: {_again('--update')}"
+    if verdict.refresh is Refresh.REFUSED and codes & {Code.B110, Code.B112}:
+        # What refuses a refresh unless the user says why.
+        yield f"store it all the same with: {_again('--reason', '...')}"
 
 
 def _again(*options: str) -> str:

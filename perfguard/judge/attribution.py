@@ -13,8 +13,9 @@ from enum import Enum
 
 from perfguard import thresholds
 from perfguard.judge.ledger import Cause, Entry, Ledger
+from perfguard.judge.machine import EXCUSES
 from perfguard.judge.shown_time import is_significant, step_time_of
-from perfguard.judge.verdict import EXCUSES, Verdict
+from perfguard.judge.verdict import Verdict
 
 #: Parts of a ledger that belong to no operator, and are not work of the model.
 WITHOUT_OPERATOR = frozenset({Cause.IDLE, Cause.OVERLAP, Cause.PROFILER, Cause.RANK, Cause.RESIDUAL})

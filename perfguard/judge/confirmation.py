@@ -15,6 +15,7 @@ from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import State, comparison_of
+from perfguard.judge.machine import EXCUSES
 from perfguard.judge.pairs import (
     PAIRED_METRICS,
     Pace,
@@ -26,7 +27,7 @@ from perfguard.judge.pairs import (
 )
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy
-from perfguard.judge.verdict import EXCUSES, Outcome, Verdict, is_in_doubt, outcome_of, settled
+from perfguard.judge.verdict import Outcome, Verdict, is_in_doubt, outcome_of, settled
 from perfguard.judge.weights import step_weight
 from perfguard.measure.measurement import number
 from perfguard.recording import Environment

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -14,13 +12,14 @@ from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts, trait_differences, traits_of
-from perfguard.judge.compare import Comparison, Key, State, changes_text, compare, comparison_of, lost_work
+from perfguard.judge.compare import Comparison, State, changes_text, compare, comparison_of, lost_work
 from perfguard.judge.ledger import Ledger, ledger
+from perfguard.judge.machine import EXCUSES, excuse, more_load
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import Policy, Rule
 from perfguard.judge.weights import workload_weight
 from perfguard.measure import METRICS, MemoryTrack, StepTimeline, measure_runs
-from perfguard.measure.measurement import Measurement, Value, number
+from perfguard.measure.measurement import Measurement
 from perfguard.recording import Environment, Fingerprint, Step
 from perfguard.timing import LostRun, Timing
 
@@ -136,11 +135,6 @@ class Verdict:
         """Whether the outcome is green."""
         return self.outcome in GREEN
 
-
-#: The machine may have caused a slower step: the verdict is INCONCLUSIVE.
-EXCUSES = frozenset({Code.B107, Code.B112})
-#: Times that are longer on a busy machine, independent of the code.
-_UNDER_LOAD = frozenset({"step_cost", "run_blocked_time"})
 
 #: Outcomes that let a build pass.
 GREEN = frozenset({Outcome.PASSED, Outcome.CHANGED})
@@ -265,7 +259,7 @@ def is_in_doubt(comparisons: Iterable[Comparison]) -> bool:
     """
     comparisons = tuple(comparisons)
     cost = comparison_of(comparisons, "step_cost", judged=True)
-    if cost is None or cost.allowed is None or cost.numbers is None or _more_load(comparisons) is not None:
+    if cost is None or cost.allowed is None or cost.numbers is None or more_load(comparisons) is not None:
         return False
     reference, current = cost.numbers
     return current > (reference + cost.allowed) / 2
@@ -294,20 +288,16 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     found = [c.finding for c in comparisons if c.finding]
     of_all = (lost_work(verdict.measurements, baseline.measurements, policy=policy), _changes(comparisons, policy))
     findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]
-    if began_cold and policy_judges_time:
-        message = "times are shown, not judged: a first step waits for the rank that started last"
-        findings.append(_note(Code.B106, message))
-    environment_changes: tuple[str, ...] = ()
-    if verdict.environment is not None and baseline.environment is not None:
-        environment_changes = tuple(verdict.environment.differences(baseline.environment))
-        if verdict.environment.machine != baseline.environment.machine:
-            there, here = _machine(baseline.environment), _machine(verdict.environment)
-            findings.append(_note(Code.B103, f"times are shown, not judged: {there} there, {here} here"))
-    moved = _moved_machine(verdict, baseline, comparisons)
-    busy = _busy_machine(comparisons, {f.place for f in findings if f.severity is Severity.ERROR})
-    # They are shown as notes.
-    excused = frozenset({"step_cost"} if moved else ()) | (_UNDER_LOAD if busy else frozenset())
-    findings = [replace(f, severity=Severity.NOTE) if f.place in excused else f for f in findings]
+    findings += _untimed(verdict, baseline, is_cold=began_cold and policy_judges_time)
+    explained = excuse(
+        comparisons,
+        verdict.measurements,
+        baseline.measurements,
+        failing={f.place for f in findings if f.severity is Severity.ERROR},
+        is_of_device=any(timing.clock == "wall" for timing in verdict.timings),
+    )
+    if explained is not None:
+        findings = [replace(f, severity=Severity.NOTE) if f.place in explained.places else f for f in findings]
     outcome = outcome_of(findings)
     failed = outcome is Outcome.FAILED
     verdict = replace(
@@ -315,23 +305,41 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         outcome=outcome,
         findings=worst_first(findings),
         comparisons=comparisons,
-        environment_changes=environment_changes,
+        environment_changes=_environment_changes(verdict, baseline),
         ledger=ledger(baseline.measurements, verdict.measurements),
         compared_with=baseline.facts,
     )
     has_common = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)
     if not has_common and not failed:
         return _inconclusive(verdict, Code.B101, "it holds nothing that could be compared with this recording")
-    excuse = (Code.B112, busy) if busy else (Code.B107, moved) if moved else None
     if failed:
         # It fails for another reason than the machine.
-        return _with_findings(verdict, _note(*excuse)) if excuse is not None else verdict
-    if excuse is not None:
-        return _inconclusive(verdict, *excuse)
+        return verdict if explained is None else _with_findings(verdict, _note(explained.code, explained.message))
+    if explained is not None:
+        return _inconclusive(verdict, explained.code, explained.message)
     timed, lost = len(verdict.timings), len(verdict.lost_runs)
     if lost and timed < thresholds.FEWEST_RUNS and (is_suspect(verdict) or not timed):
         return _inconclusive(verdict, Code.B108, f"{timed} of {timed + lost} processes left a time")
     return verdict
+
+
+def _untimed(verdict: Verdict, baseline: Baseline, *, is_cold: bool) -> list[Finding]:
+    """Return the notes on why times are not judged: the ranks began cold, or another machine measured the baseline."""
+    found = []
+    if is_cold:
+        message = "times are shown, not judged: a first step waits for the rank that started last"
+        found.append(_note(Code.B106, message))
+    here, there = verdict.environment, baseline.environment
+    if here is not None and there is not None and here.machine != there.machine:
+        sides = f"{_machine(there)} there, {_machine(here)} here"
+        found.append(_note(Code.B103, f"times are shown, not judged: {sides}"))
+    return found
+
+
+def _environment_changes(verdict: Verdict, baseline: Baseline) -> tuple[str, ...]:
+    if verdict.environment is None or baseline.environment is None:
+        return ()
+    return tuple(verdict.environment.differences(baseline.environment))
 
 
 def unread(verdict: Verdict, why: str) -> Verdict:
@@ -346,98 +354,6 @@ def _changes(comparisons: Iterable[Comparison], policy: Policy) -> Finding | Non
         return None
     # It decides the outcome, so it comes before other warnings.
     return Finding(code=Code.R107, severity=Severity.WARNING, message=text, weight=2 * workload_weight(1.0))
-
-
-def common_mode(current: Iterable[Measurement], base: Iterable[Measurement]) -> tuple[float, float, str] | None:
-    """Return two factors of the machine's speed (the calibration kernel's, all times'), and the message that names them.
-
-    None if it did not change, or if that is unknown.
-
-    The kernel decides whether the machine changed: slower operators with an unchanged kernel are a slower model or framework.
-    The operators decide whether everything changed.
-    """
-    now, before = ({one.key: one.value for one in side} for side in (current, base))
-    kernel = _ratio(now, before, ("run_calibration", ""))
-    if kernel is None or abs(math.log(kernel)) < math.log1p(thresholds.CALIBRATION_MOVED):
-        return None
-    ratios = _control_ratios(now, before)
-    is_trusted = max(kernel, 1 / kernel) <= thresholds.CALIBRATION_TRUSTED
-    if is_trusted and len(ratios) < thresholds.CONTROLS:
-        return None
-    factor, spread = statistics.median(ratios) if ratios else kernel, thresholds.CONTROLS_SPREAD
-    agreeing = sum(1 / spread <= ratio / factor <= spread for ratio in ratios)
-    sentence = f"the calibration kernel is {kernel:.2f} times what it was"
-    if ratios:
-        sentence += f", {agreeing} of {len(ratios)} unchanged operators about {factor:.2f} times"
-    has_one_direction = math.log(factor) * math.log(kernel) > 0
-    explained = abs(math.log(factor)) <= thresholds.CALIBRATION_SLOPE * abs(math.log(kernel))
-    is_common = has_one_direction and explained and agreeing >= thresholds.CONTROLS_AGREEING * len(ratios)
-    return (kernel, factor, sentence) if is_common or not is_trusted else None
-
-
-def _ratio(now: Mapping[Key, Value], before: Mapping[Key, Value], key: Key) -> float | None:
-    after, reference = number(now.get(key)) or 0.0, number(before.get(key)) or 0.0
-    return after / reference if after > 0 and reference > 0 else None
-
-
-def _control_ratios(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> list[float]:
-    """Return the time ratio of every operator with unchanged calls and shapes."""
-    controls = [
-        operator
-        for metric, operator in now
-        if metric == "operator_time"
-        and all(
-            now.get((name, operator)) == before.get((name, operator)) for name in ("operator_calls", "operator_shapes")
-        )
-    ]
-    ratios = (_ratio(now, before, ("operator_time", operator)) for operator in controls)
-    return [ratio for ratio in ratios if ratio is not None]
-
-
-def _moved_machine(verdict: Verdict, baseline: Baseline, comparisons: Iterable[Comparison]) -> str:
-    """Return the speed change of the machine if it explains the slower step, or is too large to judge it; else empty."""
-    cost = comparison_of(comparisons, "step_cost", judged=True)
-    if cost is None or any(timing.clock == "wall" for timing in verdict.timings):
-        # The calibration kernel does not measure a device.
-        return ""
-    found = common_mode(verdict.measurements, baseline.measurements)
-    if found is None:
-        return ""
-    kernel, factor, sentence = found
-    if max(kernel, 1 / kernel) > thresholds.CALIBRATION_TRUSTED:
-        return sentence
-    if cost.state is not State.WORSE or cost.numbers is None:
-        return ""
-    reference, current = cost.numbers
-    # The cost is counted in kernels. A step that slowed down more than its unchanged operators is a slower model.
-    step = current / reference * kernel if reference else math.inf
-    return sentence if step <= factor * thresholds.CONTROLS_SPREAD else ""
-
-
-def _busy_machine(comparisons: Iterable[Comparison], failing: Collection[str]) -> str:
-    """Return how much busier the machine is than for the baseline, if a failing time depends on that; else empty.
-
-    A warning (with a baseline of too few runs, or ignored by the user) needs no excuse.
-    """
-    load = _more_load(comparisons) if not _UNDER_LOAD.isdisjoint(failing) else None
-    if load is None:
-        return ""
-    before, now = load
-    return (
-        f"other processes used {now:.0f} % of the machine's CPU time while this step was timed, and {before:.0f} % when the "
-        "baseline was made"
-    )
-
-
-def _more_load(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
-    """Return the load by other processes for the baseline and now, in percent, if it grew much.
-
-    It is the minimum over the processes of either side: a step that was slow in a quiet moment too has no excuse.
-    """
-    found = comparison_of(comparisons, "run_machine_load")
-    load = found.numbers if found is not None else None
-    is_more = load is not None and load[1] - load[0] > 100 * thresholds.BUSY_SHARE
-    return load if is_more else None
 
 
 def _machine(environment: Environment) -> str:

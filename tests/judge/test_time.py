@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from perfguard.findings import Severity
 from perfguard.gate import judge_time, seems_suspect
+from perfguard.judge.machine import common_mode
 from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
-from perfguard.judge.verdict import Outcome, common_mode
+from perfguard.judge.verdict import Outcome
 from perfguard.timing import LostRun, Timing
 from tests.facts import HERE, baseline, measured
 from tests.judge.test_verdict import ELSEWHERE, examine
