@@ -51,11 +51,20 @@ class Requested:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One workload that both sides have. `limits` are those of its notes that say what was not timed as planned."""
+
+    verdict: Verdict
+    paired: Paired | None = None
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The result: a row for each workload that both sides have, and remarks on all else."""
 
     sides: str
-    rows: list[tuple[Verdict, Paired | None]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     #: Tests that use perfguard and failed here, and workloads whose base failed.
     failed: list[str] = field(default_factory=list)
@@ -80,21 +89,22 @@ def without_place(found: Found, requested: Requested, place: Place) -> Found:
     """Return the result as it is after the temporary directory is deleted: no text and no verdict names a file in it."""
     kept = requested.output is not None
     rows = [
-        (
-            replace(
-                verdict,
-                recording=verdict.recording if kept else None,
-                findings=tuple(replace(one, message=place.outside(one.message)) for one in verdict.findings),
-                notes=tuple(map(place.outside, verdict.notes)),
-            ),
-            judged,
-        )
-        for verdict, judged in found.rows
+        replace(row, verdict=_without_place(row.verdict, place, kept), limits=tuple(map(place.outside, row.limits)))
+        for row in found.rows
     ]
     remarks = list(map(place.outside, found.remarks))
-    if not kept and any(verdict.outcome is Outcome.INVALID for verdict, _ in rows):
+    if not kept and any(row.verdict.outcome is Outcome.INVALID for row in rows):
         remarks.append("to look at the recordings of both sides, run the same command again with: --output DIR")
     return replace(found, rows=rows, remarks=remarks)
+
+
+def _without_place(verdict: Verdict, place: Place, kept: bool) -> Verdict:
+    return replace(
+        verdict,
+        recording=verdict.recording if kept else None,
+        findings=tuple(replace(one, message=place.outside(one.message)) for one in verdict.findings),
+        notes=tuple(map(place.outside, verdict.notes)),
+    )
 
 
 def with_recording(path: Path, requested: Requested, place: Place) -> Found:
@@ -114,7 +124,7 @@ def with_recording(path: Path, requested: Requested, place: Place) -> Found:
         "times are shown, not judged: a stored recording cannot be run again next to the working tree (B108)"
     )
     found.rows.extend(
-        (compare_exactly(before[name], now[name], policy=requested.policy), None) for name in now if name in before
+        Row(verdict=compare_exactly(before[name], now[name], policy=requested.policy)) for name in now if name in before
     )
     return found
 
@@ -225,15 +235,16 @@ def _compared(
     current: tuple[Side, Verdict, Timeable | None],
     requested: Requested,
     place: Place,
-) -> tuple[Verdict, Paired | None]:
+) -> Row:
     """Compare one workload, and time it where both sides have steps that can be run again."""
     before, now = base[1], current[1]
     exact = compare_exactly(before, now, policy=requested.policy)
     if requested.time_off:
-        return exact, None
+        return Row(verdict=exact)
     note = _why_not_timed(exact, base[2], current[2])
     if base[2] is None or current[2] is None or note:
-        return replace(exact, notes=(*exact.notes, f"not timed: {note}")), None
+        limit = f"not timed: {note}"
+        return Row(verdict=replace(exact, notes=(*exact.notes, limit)), limits=(limit,))
     can_share = base[0].moved is not None
     unlike = _unlike(base[2].switches, current[2].switches)
     found = time_pairs(
@@ -250,7 +261,8 @@ def _compared(
     )
     how = f"the sides set up the process differently ({', '.join(unlike)})"
     why = (f"not interleaved, as {how}; two processes took turns",) if can_share and unlike else ()
-    return replace(verdict, notes=(*verdict.notes, *why, *found.notes)), judged
+    verdict = replace(verdict, notes=(*verdict.notes, *why, *found.notes))
+    return Row(verdict=verdict, paired=judged, limits=(*why, *found.limits))
 
 
 def _why_not_timed(exact: Verdict, base: Timeable | None, current: Timeable | None) -> str:
@@ -276,21 +288,22 @@ def report(found: Found, requested: Requested, files: Iterable[ReportFile]) -> i
     """Print the comparison, write the files by reporter, and return the exit code."""
     shown_on = screen()
     run = RunReport(
-        verdicts=tuple(verdict for verdict, _ in found.rows),
+        verdicts=tuple(row.verdict for row in found.rows),
         is_time_off=bool(requested.time_off),
         remarks=(found.sides, *found.remarks),
     )
     if not shown_on.is_quiet:
         echo_line(f"perfguard ab: {found.sides}")
-        for verdict, _ in found.rows:
-            for line in ab_lines(verdict, verbose=shown_on.is_verbose):
+        for row in found.rows:
+            for line in ab_lines(row.verdict, limits=row.limits, verbose=shown_on.is_verbose):
                 echo(line)
     for line in found.remarks:
         echo_line(line)
     if found.rows and shown_on.is_quiet:
         echo(summary(run, shown_on))
     elif found.rows:
-        echo(f"\n{ab_table(found.rows, shown_on)}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}")
+        rows = ab_table([(row.verdict, row.paired) for row in found.rows], shown_on)
+        echo(f"\n{rows}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}")
     else:
         echo("nothing was compared: the two have no workload in common")
     for file in files:

@@ -16,12 +16,13 @@ from perfguard.screen import LOG, Screen, printable
 
 #: Most processes in a row.
 _EACH = 10
-#: Beginnings of the notes about sides that were not timed, or not interleaved.
-_NOT_TOGETHER = ("not timed", "not interleaved", "the processes could not")
 
 
-def ab_lines(verdict: Verdict, *, verbose: bool = False) -> list[str]:
-    """Return findings, the parts of the time and the notes of one workload; empty if it is unchanged, unless `verbose`."""
+def ab_lines(verdict: Verdict, *, limits: Iterable[str] = (), verbose: bool = False) -> list[str]:
+    """Return findings, the parts of the time and the notes of one workload; empty if it is unchanged, unless `verbose`.
+
+    `limits` are the notes that always matter: the sides were not timed, or not as planned.
+    """
     lines = shown_findings(verdict, verbose=verbose)
     if verbose:
         lines += time_lines(verdict)
@@ -29,7 +30,7 @@ def ab_lines(verdict: Verdict, *, verbose: bool = False) -> list[str]:
         lines += [line for line in (where_text(verdict, after_work=True), *short_ledger_lines(verdict)) if line]
     if lines or verbose:
         lines += environment_lines(verdict, "base → now")
-    lines += [printable(note) for note in verdict.notes if verbose or note.startswith(_NOT_TOGETHER)]
+    lines += map(printable, verdict.notes if verbose else limits)
     head = f"{verdict.outcome.value} {printable(verdict.workload)}"
     return [head, *(f"  {line}" for line in lines)] if lines else []
 

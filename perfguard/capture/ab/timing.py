@@ -36,11 +36,19 @@ IsSuspect = Callable[[tuple[PairedTiming, ...]], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedTimings:
-    """The timings of both sides of one workload, the processes that left none, and notes for the report."""
+    """The timings of both sides of one workload, and the processes that left none."""
 
     timings: tuple[PairedTiming, ...]
     lost: tuple[LostRun, ...]
-    notes: tuple[str, ...] = ()
+    #: How the order of the sides was drawn; empty without timings.
+    drawn: str = ""
+    #: What was not controlled, or not as planned.
+    limits: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All of it for the report."""
+        return (*self.limits, self.drawn) if self.drawn else self.limits
 
 
 def time_pairs(
@@ -57,7 +65,7 @@ def time_pairs(
 
     `is_suspect` decides whether more pairs of processes have to confirm what the first ones measured.
     """
-    notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     if together:
         try:
             found = _pairs(
@@ -70,14 +78,14 @@ def time_pairs(
             why = f"process {found.lost[-1].number} {found.lost[-1].reason}"
         except _CannotShare as error:
             why = str(error)
-        notes = (f"not interleaved: one process cannot run both sides ({why}); two processes took turns",)
+        limits = (f"not interleaved: one process cannot run both sides ({why}); two processes took turns",)
     found = _pairs(
         lambda number: _one_in_turns(base, current, place, number),
         lambda number, of: show(f"taking turns, pair {number} of {of}"),
         needed=thresholds.PROCESS_PAIRS,
         is_suspect=is_suspect,
     )
-    return replace(found, notes=(*notes, *found.notes))
+    return replace(found, limits=(*limits, *found.limits))
 
 
 class _CannotShare(Exception):
@@ -110,7 +118,7 @@ def _pairs(
             break
         if is_suspect is not None and len(timings) == least and is_suspect(tuple(timings)):
             needed = thresholds.CONFIRMING_PAIRS
-    return PairedTimings(timings=tuple(timings), lost=tuple(lost), notes=_notes(timings))
+    return PairedTimings(timings=tuple(timings), lost=tuple(lost), drawn=_drawn(timings), limits=_uncontrolled(timings))
 
 
 def _one_together(
@@ -171,15 +179,16 @@ def _timing(found: Mapping[str, Any], *, interleaved: bool, seed: int) -> Paired
     return PairedTiming(interleaved=interleaved, clock=found["clock"], seed=seed, **samples)
 
 
-def _notes(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
-    """Return the seeds of the order, and what could not be controlled."""
+def _drawn(timings: Sequence[PairedTiming]) -> str:
     if not timings:
-        return ()
+        return ""
     how = INTERLEAVED if timings[0].interleaved else "timed in turns"
     seeds = " ".join(str(timing.seed) for timing in timings)
-    drawn = f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} {seeds}"
-    unbound = () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)
-    return (drawn, *unbound)
+    return f"{how}; the order was drawn with seed{'s' if len(timings) > 1 else ''} {seeds}"
+
+
+def _uncontrolled(timings: Sequence[PairedTiming]) -> tuple[str, ...]:
+    return () if all(timing.cpus for timing in timings) else ("the processes could not be bound to one CPU",)
 
 
 # -- a process that takes turns ----------------------------------------------------------------------------------------
