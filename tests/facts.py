@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from perfguard.errors import UsageError
 from perfguard.gate import Update, judge_with_store, refresh
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import Refresh
@@ -62,6 +65,17 @@ def codes(verdict: Verdict) -> list[str]:
 def names_the_next_command(message: str) -> bool:
     """Whether a message tells its reader what to do now."""
     return _NEXT_COMMAND.search(message) is not None
+
+
+@contextmanager
+def refused(*words: str, begins: str = "") -> Iterator[None]:
+    """Expect a `UsageError` of one line that has these words."""
+    with pytest.raises(UsageError) as raised:
+        yield
+    said = str(raised.value)
+    assert [word for word in words if word not in said] == [], said
+    assert said.startswith(begins)
+    assert "\n" not in said
 
 
 @contextmanager

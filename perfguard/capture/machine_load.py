@@ -9,7 +9,10 @@ from pathlib import Path
 
 
 class MachineLoad:
-    """Counts from here on; processes that this one starts are no others."""
+    """The load from when it is made. Processes that this one starts are not others.
+
+    It is known where there is /proc, on Linux.
+    """
 
     def __init__(self) -> None:
         self._busy_s, self._own_s = _busy_seconds(), _own_seconds()

@@ -8,9 +8,10 @@ from perfguard.measure import Pause, StepTimeline
 from perfguard.reports.names import cut
 from perfguard.screen import printable
 
-#: The part of a step from which on a pause is worth a name, and the most of them.
+#: The part of a step from which on a pause is named, and how many are named at most.
 _LEAST = 0.05
 _MOST = 8
+#: The longest name of an operator, in characters.
 _LONGEST = 80
 
 
@@ -40,7 +41,7 @@ def pause_text(one: StepTimeline) -> str:
 
 
 def new_pause_text(verdict: Verdict) -> str:
-    """Return a sentence about the longest pause of the profiled step, unless the baseline's step has one as long."""
+    """Return a sentence about the longest pause of the profiled step, unless the baseline's step has one half as long."""
     now, before = verdict.timeline, verdict.base_timeline
     if now is None or not (text := pause_text(now)):
         return ""

@@ -15,6 +15,7 @@ from perfguard.integrations.mindspeed_llm import MindSpeedLLMProfile, read_minds
 from perfguard.testing import generate
 from perfguard.window import Phase, StepWindow
 from tests.conftest import CHECKOUT
+from tests.facts import refused
 
 #: As examples/mcore/*/pretrain_*.sh have it.
 SCRIPT = """#!/bin/bash
@@ -159,11 +160,8 @@ def test_ranks_end_where_the_option_ends(tmp_path, text, ranks):
     ],
 )
 def test_a_wrong_option_is_one_sentence(words, says):
-    with pytest.raises(UsageError) as raised:
+    with refused(says, begins="command line: --profile"):
         of(words, world_size=8)
-    assert str(raised.value).startswith("command line: --profile")
-    assert says in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -189,10 +187,8 @@ def test_a_wrong_option_is_one_sentence(words, says):
     ],
 )
 def test_a_wrong_file_is_one_sentence(tmp_path, text, name, says):
-    with pytest.raises(UsageError) as raised:
+    with refused(says):
         read_mindspeed_llm(written(tmp_path, text, name))
-    assert says in str(raised.value)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

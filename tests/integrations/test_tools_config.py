@@ -17,6 +17,7 @@ from perfguard.integrations.config_files import LARGEST_BYTES
 from perfguard.integrations.tools_config import ToolsConfig, read_tools_config, tools_config
 from perfguard.version import install_command
 from perfguard.window import StepWindow
+from tests.facts import refused
 
 #: MindSpeed-MM's own file, whole.
 REAL = {
@@ -279,10 +280,8 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
     ],
 )
 def test_every_bad_value_is_refused_by_name(path, value, sentence):
-    with pytest.raises(UsageError) as caught:
+    with refused(sentence):
         tools_config(changed(*path, to=value), source="tools.json")
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_dynamic_profile_needs_its_path():
@@ -321,11 +320,8 @@ def test_a_dynamic_profile_needs_its_path():
 )
 def test_what_is_no_configuration_is_refused_in_one_line(tmp_path, text, sentence):
     path = written(tmp_path, text)
-    with pytest.raises(UsageError) as caught:
+    with refused(str(path), sentence):
         read_tools_config(path)
-    assert str(path) in str(caught.value)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_file_of_100_mb_is_not_read(tmp_path):
@@ -349,10 +345,8 @@ def test_what_is_no_file_is_refused(tmp_path):
         ("a\0b", "cannot be read: "),
         ("x" * 5000, "cannot be read: File name too long."),
     ):
-        with pytest.raises(UsageError) as caught:
+        with refused(sentence):
             read_tools_config(tmp_path / name)
-        assert sentence in str(caught.value)
-        assert "\n" not in str(caught.value)
     with pytest.raises(UsageError, match=r"needs the path of a tools\.json, got \{\}"):
         read_tools_config({})
 
@@ -459,10 +453,8 @@ def test_what_fsdp2_cannot_do_is_refused(tmp_path, text, sentence):
 )
 def test_bad_yaml_is_refused_with_its_place(tmp_path, text, sentence):
     pytest.importorskip("yaml", reason="PyYAML is not installed: pip install -e '.[mindformers]'")
-    with pytest.raises(UsageError) as caught:
+    with refused(sentence):
         read_tools_config(written(tmp_path, text, "fsdp2.yml"))
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 # -- any JSON ------------------------------------------------------------------------------------------------------------
