@@ -23,25 +23,10 @@ _Found = TypeVar("_Found")
 #: The schema of the readable views; the tables with numbers are in `main`.
 _SCHEMA = "readable"
 #: Columns that have codes of `words`, if they are integers; `_THREAD` has those of `threads`.
-WORDS = frozenset(
-    (
-        *(
-            "block",
-            "category",
-            "core",
-            "counter",
-            "device",
-            "grid",
-            "id_text",
-            "input_shapes",
-            "input_types",
-            "kernel",
-            "kind",
-            "label",
-        ),
-        *("name", "odd_arguments", "odd_tensors", "operator", "phase", "shapes", "step_text", "text", "type"),
-    )
-)
+WORDS = frozenset({
+    "block", "category", "core", "counter", "device", "grid", "id_text", "input_shapes", "input_types", "kernel", "kind",
+    "label", "name", "odd_arguments", "odd_tensors", "operator", "phase", "shapes", "step_text", "text", "type",
+})  # fmt: skip
 _THREAD = "thread"
 #: Tables that only map codes to texts and threads.
 _NUMBERED = ("words", "threads")

@@ -26,7 +26,7 @@ create table spans (
 -- `kernel`: the name of the kernel that a call launched, of ROCm. Null where an event has none.
 create table device_details (
     cycle integer, row bigint, device bigint, stream bigint, cbid bigint, copied_bytes bigint, bandwidth double, grid integer,
-    block integer, blocks_per_sm double, warps_per_sm double, registers bigint, shared_memory bigint, occupancy bigint,
+    block integer, blocks_per_sm double, warps_per_sm double, registers bigint, shared_memory bigint, occupancy double,
     kernel integer
 );
 

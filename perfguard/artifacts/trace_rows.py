@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -46,7 +46,6 @@ OF_DETAILS = {
     "copied_bytes": "bytes",
     "registers": "registers per thread",
     "shared_memory": "shared memory",
-    "occupancy": "est. achieved occupancy %",
     "python_id": "Python id",
     "parent_id": "Python parent id",
     "module_id": "Python module id",
@@ -55,6 +54,8 @@ FRACTIONS = {
     "bandwidth": "memory bandwidth (GB/s)",
     "blocks_per_sm": "blocks per SM",
     "warps_per_sm": "warps per SM",
+    # Negative of a device that Kineto does not know.
+    "occupancy": "est. achieved occupancy %",
 }
 TEXTS_OF_DETAILS = {"grid": "grid", "block": "block", "kernel": "kernel"}
 #: Arguments that no schema names but are read, by kind of event (`*`: all), of a torch trace and of a trace_view.
@@ -83,6 +84,7 @@ FILLED = (
 )  # fmt: skip
 _NO_WORDS = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)
+_Row = TypeVar("_Row")
 _NAMED = re.compile(r"\.([0-9]{19})\.pt\.trace\.json(\.gz)?$")
 
 
@@ -98,7 +100,7 @@ class TraceRows:
         self._kind = kind
         self._numbers: dict[str, Any] = {}
         self._processes: set[str] = set()
-        #: Names and labels of processes that were added: MTIA's traces repeat them.
+        #: Names and labels of processes, and what was read of lanes: MTIA's traces repeat them.
         self._named: set[tuple[str, str, str | None]] = set()
         self._lanes: set[tuple[str, str, str, str | None, int]] = set()
         #: Numbers of texts that are not in the vocabulary of the trace.
@@ -146,6 +148,11 @@ class TraceRows:
         self._rare.update(numbers)
         return numbers
 
+    def _known_words(self, texts: Sequence[str | None]) -> Any:
+        """Return the numbers of texts that are not in the vocabulary, `NULL` for none."""
+        numbers = iter(self._rare_words(text for text in texts if text is not None))
+        return np.array([NULL if text is None else next(numbers) for text in texts], np.int64)
+
     def _add_spans(self, spans: Events, times: Mapping[str, Any]) -> None:
         if self._kind is None:
             self._add("spans", spans, **times)
@@ -156,12 +163,14 @@ class TraceRows:
         self._add("view_spans", spans, kind=kinds, of_graph=spans.has_text("level", *_GRAPH_LEVELS), **times)
 
     def _add_details(self, spans: Events) -> None:
-        sequences = spans.derived(integers, "Sequence number")
-        calls = spans.derived(integers, "Record function id")
+        # torch's exporter in Python gives the kernel of a collective the arguments of its operator.
+        hosts = spans.of_category("cpu_op", "user_annotation")
+        sequences = hosts.derived(integers, "Sequence number")
+        calls = hosts.derived(integers, "Record function id")
         if (places := np.flatnonzero((sequences != NULL) | (calls > 0))).size:
-            forward = spans.derived(integers, "Fwd thread id")
+            forward = hosts.derived(integers, "Fwd thread id")
             self._batch.add(
-                "host_details", self._cycle, row=spans.rows[places], sequence=sequences[places],
+                "host_details", self._cycle, row=hosts.rows[places], sequence=sequences[places],
                 forward_thread=forward[places], recorded_call=calls[places],
             )  # fmt: skip
         for table, categories in DETAILS.items():
@@ -194,38 +203,32 @@ class TraceRows:
         if not len(metadata):
             return
         found = [(as_json(process), name, text) for name, process, text in metadata.derived(names_of_processes)]
-        first = {one: place for place, one in reversed(list(enumerate(found)))}
-        places = sorted(place for one, place in first.items() if one not in self._named)
-        self._named.update(first)
+        places = _new(found, self._named)
         self._processes.update(process for process, _, _ in found)
         if len(self._processes) > MAX_PROCESSES:
             raise Unreadable(f"it names more than {MAX_PROCESSES} processes")
         if not places:
             return
         processes, names, texts = zip(*(found[place] for place in places), strict=True)
-        known = iter(self._rare_words(text for text in texts if text is not None))
         self._batch.add(
             "processes",
             self._cycle,
             row=metadata.rows[places],
             process=np.array(processes, dtype=object),
             is_name=np.array([name == "process_name" for name in names], np.bool_),
-            text=np.array([NULL if text is None else next(known) for text in texts], np.int64),
+            text=self._known_words(texts),
         )
 
     def _add_lanes(self, metadata: Events) -> None:
         if not len(metadata):
             return
-        found = [(kind, as_json(a), as_json(b), text, place) for kind, a, b, text, place in metadata.derived(lanes_of)]
-        first = {one: at for at, one in reversed(list(enumerate(found)))}
-        places = sorted(at for one, at in first.items() if one not in self._lanes)
-        self._lanes.update(first)
+        found = [(kind, as_json(a), as_json(b), text, order) for kind, a, b, text, order in metadata.derived(lanes_of)]
+        places = _new(found, self._lanes)
         if len(self._lanes) > 3 * MAX_THREADS:
             raise Unreadable(f"it names more than {MAX_THREADS} threads")
         if not places:
             return
-        kinds, processes, lanes, texts, orders = zip(*(found[at] for at in places), strict=True)
-        known = iter(self._rare_words(text for text in texts if text is not None))
+        kinds, processes, lanes, texts, orders = zip(*(found[place] for place in places), strict=True)
         self._batch.add(
             "lane_marks",
             self._cycle,
@@ -233,7 +236,7 @@ class TraceRows:
             kind=np.array(list(map(self._batch.word, kinds)), np.int64),
             process=np.array(processes, dtype=object),
             lane=np.array(lanes, dtype=object),
-            label=np.array([NULL if text is None else next(known) for text in texts], np.int64),
+            label=self._known_words(texts),
             place=np.array(orders, np.int64),
         )
 
@@ -307,6 +310,14 @@ class TraceRows:
             self._batch.add(
                 "devices", self._cycle, device=np.array(numbers, np.int64), multiprocessors=np.array(counts, np.int64)
             )
+
+
+def _new(found: Sequence[_Row], known: set[_Row]) -> list[int]:
+    """Return the positions of the rows that are not known, of equal ones the first; all are known then."""
+    first = {one: place for place, one in reversed(list(enumerate(found)))}
+    places = sorted(place for one, place in first.items() if one not in known)
+    known.update(first)
+    return places
 
 
 def _listed(value: Any) -> list[Mapping[str, Any]]:

@@ -165,6 +165,27 @@ def test_another_thread_does_not_stop_for_the_marks(trace):
     assert one.executions.groups["step"].null_count() == 0
 
 
+def test_an_operator_that_had_not_ended_ends_with_the_recording(trace):
+    """A hook of a backward pass stops the profiler: Kineto extends the operators around it."""
+
+    def edit(document):
+        without_marks = [e for e in document["traceEvents"] if not e["name"].startswith("ProfilerStep#")]
+        document["traceEvents"] = without_marks
+        (window,) = (e for e in without_marks if e.get("cat") == "Trace")
+        (stop,) = (e for e in without_marks if e["name"] == "Record Window End")
+        last = max(operators(document), key=lambda event: event["ts"])
+        stop["ts"] = window["ts"] + window["dur"] + 200
+        last["dur"] = stop["ts"] - last["ts"] - by
+
+    def found(contract):
+        return [text for code, text in said(contract) if code == "I113"]
+
+    by = 0.0
+    assert found(edited(trace, edit)) == []
+    by = 100.0
+    assert found(edited(trace, edit))
+
+
 def test_a_kernel_is_of_the_step_that_launched_it(trace):
     """It may run when all steps have ended; without its launch, it is of the last step that had begun."""
 

@@ -145,7 +145,9 @@ from (from unmet anti join near using (cycle, row)) as lost join threads on thre
 -- needs: spans
 -- about: Operators, memory events and flows lie in the span "PyTorch Profiler" that the trace draws. The mark of a step, a Python
 --   function and what a collective annotates from its own thread may begin before it; no step ends behind it. A task that
---   another thread was at when the profiler stopped may end behind it (torch 2.8, jit.fork).
+--   another thread was at when the profiler stopped may end behind it (torch 2.8, jit.fork). An operator that had not ended,
+--   such as one of a backward pass with a hook that stops the profiler, ends with "Record Window End".
+-- source: torch/csrc/profiler/collection.cpp, passEventsToKineto: Kineto extends what has no end; real output of torch 2.13
 -- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
 -- message: {name}: {start_us:.3f} to {end_us:.3f} us, the window is {begin_us:.3f} to {stop_us:.3f} us
 with windows as (from recorded_windows where spans = 1),
@@ -168,7 +170,8 @@ select cycle, row, word(name) as name, start_ns / 1000 as start_us, end_ns / 100
 from shown join windows using (cycle)
 where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
   and (is_work and (start_ns < begin_ns - 1000 or start_ns > stop_ns + 1000)
-    or end_ns > stop_ns + 1000 and (not is_work or (cycle, thread) in (from stopping)))
+    or end_ns > stop_ns + 1000 and (
+      not is_work or (cycle, thread) in (from stopping) and coalesce(abs(end_ns - ended_ns) > 1000, true)))
 
 -- check: what_was_to_be_recorded_is_there
 -- code: I113
@@ -392,19 +395,18 @@ from outside semi join shares using (cycle)
 -- code: I107
 -- headline: memory is released in another size than it was allocated
 -- needs: instants
--- about: A block is released with the Bytes with which it was allocated at its address (Addr). Exact on the host. On a device a thread that
---   is not recorded may release a block and allocate another at its address: a warning where that is seen more than once.
--- source: c10/core/CPUAllocator.cpp keeps the size of each block that was reported; c10/cuda/CUDACachingAllocator.cpp
+-- about: A block is released with the Bytes with which it was allocated at its address (Addr). Exact on the host. A warning on a device:
+--   a thread that is not recorded may release a block and allocate another at its address.
+-- source: c10/core/CPUAllocator.cpp keeps the size of each block that was reported; c10/core/Allocator.cpp asks the state of the
+--   thread, and c10/cuda/CUDACachingAllocator.cpp has one pool for all threads
 -- message: {released} bytes are released at an address where {allocated} bytes were allocated
 with placed as (
   select cycle, row, bytes, device_type,
     lag(bytes) over (partition by cycle, device_type, device_number, address order by time_ns, number, row) as before
-  from own_memory_events where address is not null),
-paired as (select * from placed where bytes < 0 and before > 0),
-counts as (select cycle, device_type, count(*) filter (before + bytes <> 0) as differing from paired group by all)
-select cycle, row, -bytes as released, before as allocated, if(device_type = 0 or differing = 1, 'error', 'warning') as severity
-from paired join counts using (cycle, device_type)
-where before + bytes <> 0
+  from own_memory_events where address is not null)
+select cycle, row, -bytes as released, before as allocated, if(device_type = 0, 'error', 'warning') as severity
+from placed
+where bytes < 0 and before > 0 and before + bytes <> 0
 
 -- check: the_window_is_marked_once
 -- code: I113
@@ -523,12 +525,10 @@ where row > earlier
 --   both.
 -- source: torch/csrc/autograd/profiler_python.cpp, PythonIDVisitor, and torch/csrc/profiler/collection.cpp (1.13 and later)
 -- message: {name} (Ev Idx {event_index}) has Python id {python_id}, and the one before it (Ev Idx {index_before}) has {id_before}
-with calls as (
-  select cycle, row, name, event_index, python_id from spans join python_calls using (cycle, row)),
-placed as (
+with placed as (
   select *, lag(python_id) over numbers as id_before, lag(event_index) over numbers as index_before
-  from calls
-  where cycle in (select cycle from calls group by cycle having count(event_index) = count(*)) and python_id is not null
+  from python_functions
+  where cycle in (select cycle from python_functions group by cycle having count(event_index) = count(*)) and python_id is not null
   window numbers as (partition by cycle order by event_index, row))
 select cycle, row, word(name) as name, event_index, python_id, index_before, id_before
 from placed
@@ -544,10 +544,7 @@ where python_id - id_before <> event_index - index_before
 -- tolerance: 1 us: whole microseconds until torch 2.1
 -- source: torch/csrc/profiler/collection.cpp, build_tree; torch/csrc/autograd/profiler_kineto.cpp: the next Python function around it
 -- message: {name}: its caller (Python parent id {parent_id}) {why}
-with calls as (
-  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, event_index, python_id, parent_id
-  from spans join python_calls using (cycle, row)),
-called as (
+with called as (
   select called.cycle, called.row, called.name, called.parent_id,
     case
       when callers.row is null then 'is not there'
@@ -555,8 +552,8 @@ called as (
       when callers.thread = called.thread and callers.end_ns < called.start_ns - 1000
         then 'ends ' || (called.start_ns - callers.end_ns) / 1000 || ' us before it begins'
     end as why
-  from calls as called
-  left join calls as callers on callers.cycle = called.cycle and callers.python_id = called.parent_id
+  from python_functions as called
+  left join python_functions as callers on callers.cycle = called.cycle and callers.python_id = called.parent_id
   where called.parent_id is not null and called.event_index is not null)
 select cycle, row, word(name) as name, parent_id, why from called where why is not null
 
@@ -568,7 +565,7 @@ select cycle, row, word(name) as name, parent_id, why from called where why is n
 -- source: torch/csrc/profiler/collection.cpp (toString of PyCall), torch 1.13 and later
 -- message: {name} has Python module id {module}
 select cycle, row, text as name, coalesce(module_id::text, 'none') as module
-from spans join python_calls using (cycle, row) join words on words.number = spans.name
+from python_functions join words on words.number = name
 where event_index is not null and (module_id is not null and (not starts_with(text, 'nn.Module: ') or not ends_with(text, '_' || module_id))
   or module_id is null and starts_with(text, 'nn.Module: ') and cycle in (
     select cycle from python_calls where module_id is not null))
@@ -695,16 +692,13 @@ where id > earlier
 -- source: torch/csrc/profiler/collection.cpp, build_tree: the next around it on its thread, another thread only where there is none;
 --   80 000 functions in 60 real traces
 -- message: {name} is inside of another Python function on its thread, and its caller (Python parent id {parent}) is not
-with calls as (
-  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, python_id, parent_id
-  from spans join python_calls using (cycle, row)
-  where event_index is not null and python_id is not null),
-placed as (
+with placed as (
   select *, max(end_ns) over (
     partition by cycle, thread order by start_ns, python_id rows between unbounded preceding and 1 preceding) as open_ns
-  from calls)
+  from python_functions
+  where event_index is not null and python_id is not null)
 select placed.cycle, placed.row, word(placed.name) as name, coalesce(placed.parent_id::text, 'none') as parent
-from placed left join calls as callers on callers.cycle = placed.cycle and callers.python_id = placed.parent_id
+from placed left join placed as callers on callers.cycle = placed.cycle and callers.python_id = placed.parent_id
 where open_ns > placed.start_ns + 1000
   and (placed.parent_id is null or callers.row is not null and callers.thread <> placed.thread)
 
@@ -717,12 +711,9 @@ where open_ns > placed.start_ns + 1000
 -- about: A Python function ends before its caller on the same thread does. A note: torch pairs calls and returns itself, and loses some.
 -- tolerance: 1 us: whole microseconds until torch 2.1
 -- message: {name} ends {after_us:.3f} us after its caller {caller}
-with calls as (
-  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, python_id, parent_id
-  from spans join python_calls using (cycle, row))
 select called.cycle, called.row, word(called.name) as name, word(callers.name) as caller, (called.end_ns - callers.end_ns) / 1000 as after_us
-from calls as called
-join calls as callers on callers.cycle = called.cycle and callers.python_id = called.parent_id and callers.thread = called.thread
+from python_functions as called
+join python_functions as callers on callers.cycle = called.cycle and callers.python_id = called.parent_id and callers.thread = called.thread
 where called.end_ns > callers.end_ns + 1000 and called.start_ns <= callers.end_ns
 
 -- check: inputs_are_described_one_by_one

@@ -13,14 +13,21 @@ where category = number_of('user_annotation')
 create view forward_to_backward as
 select * from flows where category = number_of('fwdbwd');
 
--- The window that the profiler itself draws ("PyTorch Profiler"); `spans`: how many it draws.
+-- The window that the profiler itself draws ("PyTorch Profiler"); `spans`: how many it draws, `ended_ns`: when Kineto stopped
+-- ("Record Window End"), which is later.
 create view recorded_windows as
-select cycle, min(start_ns) as begin_ns, max(start_ns + duration_ns) as stop_ns, count(*) as spans
-from spans where category = number_of('Trace')
-group by cycle;
+select cycle, begin_ns, stop_ns, spans, ended_ns
+from (
+  select cycle, min(start_ns) as begin_ns, max(start_ns + duration_ns) as stop_ns, count(*) as spans
+  from spans where category = number_of('Trace')
+  group by cycle)
+left join (
+  select cycle, max(time_ns) as ended_ns from instants where name = number_of('Record Window End') group by cycle) using (cycle);
 
+-- Events that torch numbers. Its exporter in Python writes what it knows of a collective, its number as well, to the kernel
+-- (torch/profiler/_chrome_trace_export.py, since 2.13).
 create view numbered_events as
-select cycle, row, name, event_index from spans where event_index is not null
+select cycle, row, name, event_index from spans where event_index is not null and category <> number_of('kernel')
 union all
 select cycle, row, name, event_index from instants where event_index is not null;
 
@@ -150,6 +157,11 @@ from launches
 join kinds on kinds.number = launches.name
 left join steps on steps.cycle = launches.cycle and steps.step = launches.step
 group by all;
+
+-- Python functions that torch traces.
+create view python_functions as
+select spans.cycle, spans.row, name, thread, start_ns, start_ns + duration_ns as end_ns, event_index, python_id, parent_id, module_id
+from spans join python_calls using (cycle, row);
 
 -- Operators that autograd numbers.
 create view autograd_operators as

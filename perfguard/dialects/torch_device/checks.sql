@@ -197,11 +197,7 @@ where busy_ns > placed.start_ns + 10000 and not coalesce(may_overlap, false)
 -- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
 -- message: {name}: {start_us:.3f} to {end_us:.3f} us, the window is {begin_us:.3f} to {stop_us:.3f} us
 with windows as (
-  select cycle, begin_ns, greatest(stop_ns, coalesce(ended_ns, stop_ns)) as stop_ns
-  from recorded_windows
-  left join (
-    select cycle, max(time_ns) as ended_ns from instants where name = number_of('Record Window End') group by cycle) as ends using (cycle)
-  where spans = 1),
+  select cycle, begin_ns, greatest(stop_ns, coalesce(ended_ns, stop_ns)) as stop_ns from recorded_windows where spans = 1),
 shown as (
   select cycle, row, name, start_ns, duration_ns from device_work
   union all
@@ -537,9 +533,9 @@ where is_kernel and blocks_per_sm is not null and warps_per_sm is not null
 -- needs: device_details, spans
 -- invariant: figures_follow
 -- about: Kineto estimates the occupancy from the device, the grid, the block, the registers and the shared memory of a kernel; so the same
---   kernel has the same one. Exact. It is a share of 100.
+--   kernel has the same one. Exact. It is a share of 100, and negative of a device that Kineto does not know.
 -- source: kineto CudaDeviceProperties.cpp, kernelOccupancy, since torch 1.8; six real traces of CUDA
--- message: {name} occupies {occupancy} % here, and {usual} % elsewhere
+-- message: {name} occupies {occupancy:g} % here, and {usual:g} % elsewhere
 with alike as (
   select cycle, device, name, grid, block, registers, shared_memory, mode(occupancy) as usual
   from detailed_work where occupancy is not null
@@ -639,9 +635,10 @@ where placed.row is not null and placed.annotation > 0 and placed.end_ns <= plac
 -- headline: a kernel lacks a figure
 -- needs: device_details, spans
 -- invariant: values_are_possible
--- about: A kernel of CUDA has registers, shared memory, grid, block and occupancy together, none of them negative, and a grid and a block
---   are of at least 1. Exact.
--- source: kineto CuptiActivity.cpp, metadataJson of a kernel, since torch 1.8; six real traces of CUDA
+-- about: A kernel of CUDA has registers, shared memory, grid, block and occupancy together; registers and shared memory are not
+--   negative, and a grid and a block are of at least 1. Exact.
+-- source: kineto CuptiActivity.cpp, metadataJson of a kernel, since torch 1.8; six real traces of CUDA.
+--   CudaDeviceProperties.cpp, kernelOccupancy: less than 0 (-99, or more) where it does not know the device
 -- message: {name} has registers {registers}, shared memory {shared_memory}, grid {grid}, block {block} and occupancy {occupancy}
 with figures as (
   select work.cycle, row, name, registers, shared_memory, grid, block, occupancy,
@@ -652,6 +649,6 @@ with figures as (
   left join extents as blocks on blocks.number = work.block
   where is_kernel)
 select cycle, row, word(name) as name, coalesce(registers::text, 'none') as registers, coalesce(shared_memory::text, 'none') as shared_memory,
-  coalesce(word(grid), 'none') as grid, coalesce(word(block), 'none') as block, coalesce(occupancy::text, 'none') as occupancy
+  coalesce(word(grid), 'none') as grid, coalesce(word(block), 'none') as block, coalesce(format('{:g}', occupancy), 'none') as occupancy
 from figures
 where list_contains(known[:3], true) and list_contains(known, false)

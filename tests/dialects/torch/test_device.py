@@ -417,10 +417,31 @@ def of_no_bytes() -> list[Event]:
     return events
 
 
+def of_an_unknown_device() -> list[Event]:
+    """Write what Kineto does of a device that it does not know: it counts with -1 multiprocessors."""
+    events = detailed()
+    for one in events:
+        if one.get("cat") == "kernel":
+            one["args"] |= {"blocks per SM": -12, "warps per SM": -48, "est. achieved occupancy %": -99}
+    return events
+
+
+def of_a_collective() -> list[Event]:
+    """Give the kernel of a collective all that torch's exporter in Python knows of its operator."""
+    events = detailed()
+    arguments = {"Collective name": "allreduce", "Record function id": 5, "Sequence number": 3, "Fwd thread id": 0}
+    operator = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", **HOST, "ts": 1003, "dur": 2}
+    arguments["Ev Idx"] = 0
+    events[KERNEL]["args"] |= arguments
+    return [*events, {**operator, "args": {**arguments, "External id": 2}}]
+
+
 @pytest.mark.parametrize(
     ("events", "multiprocessors"),
     [
         (detailed(), 4),
+        (of_an_unknown_device(), None),
+        (of_a_collective(), 4),
         (detailed(HIP), 4),
         # A device that says nothing of itself.
         (with_argument(KERNEL, "blocks per SM", 5.0), None),
