@@ -356,7 +356,7 @@ def test_each_of_them_alone_has_its_exit_code(tmp_path, capsys, base, now, statu
     here = Recorded(**ran, failed={"f": "OSError: x"} if "f" in now else {}, unreached=() if "t" in now else unreached)
     found = paired._found("a → b", before, current, recorded, here)
     assert found.remarks == told
-    found.rows.extend((current[name], None) for name in now if name in base)
+    found.rows.extend(paired.Row(verdict=current[name]) for name in now if name in base)
     requested = SimpleNamespace(time_off="")
     assert paired.report(found, requested, ()) == status
     assert set(told) < set(capsys.readouterr().out.splitlines())

@@ -119,7 +119,7 @@ def test_the_words_of_a_failure_are_those_of_the_code():
     """The failures shown are real output; their words are those of today's messages."""
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "perfguard").rglob("*.py"))
     page = (DOCS / "how-to" / "read-the-result.md").read_text(encoding="utf-8")
-    for words in ("allowed ", "if the change is intended, accept it with:", "shown, not judged"):
+    for words in ("allowed ", "if the change is intended, ", "accept it with:", "shown, not judged"):
         assert words in page
         assert words in code
 

@@ -699,7 +699,7 @@ with placed as (
   where event_index is not null and python_id is not null)
 select placed.cycle, placed.row, word(placed.name) as name, coalesce(placed.parent_id::text, 'none') as parent
 from placed left join placed as callers on callers.cycle = placed.cycle and callers.python_id = placed.parent_id
-where open_ns > placed.start_ns + 1000
+where placed.open_ns > placed.start_ns + 1000
   and (placed.parent_id is null or callers.row is not null and callers.thread <> placed.thread)
 
 -- check: python_functions_end_with_their_caller
