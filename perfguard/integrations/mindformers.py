@@ -72,7 +72,7 @@ class MindFormersProfile:
     world_size: int | None
     #: Training steps of one sink: 1 without data sink mode, -1 for a whole epoch.
     sink_size: int
-    #: How MindFormers changes settings of this YAML, a sentence each.
+    #: How settings of this YAML were read otherwise than they stand there, a sentence each.
     notes: tuple[str, ...]
     #: The SummaryMonitor among the callbacks.
     summary: SummaryMonitor | None
@@ -175,7 +175,7 @@ class _Reader:
             raise profiler.error("start_step", f"must not be after end_step, got {start} and {end}")
         ranks = found["profiler_rank"]
         if ranks is not None:
-            self._check_ranks(profiler, "profiler_rank", "is empty, so no rank is profiled")
+            self._check_ranks(profiler, "profiler_rank")
         return MindFormersProfile(
             path=self.path,
             version=f"{self.release[0]}.{self.release[1]}",
@@ -266,32 +266,13 @@ class _Reader:
             what = f"profile_stop_step must be at least 1, got {stop}"
         else:
             what = f"profile_start_step must not be after profile_stop_step, got {start} and {stop}"
-        raise UsageError(f"{self.path}: {what}; MindFormers {self.version} would {self._become(start, stop)}.")
-
-    def _become(self, start: int, stop: int) -> str:
-        """Return what MindFormers would do with an invalid window."""
-        if self.release < (1, 6):
-            if stop < 1:
-                return "never stop the profiler"
-            if self.init_start:
-                return f"profile steps 1 to {stop}"
-            if start < 1:
-                return "never start the profiler"
-            return f"stop the profiler at step {stop}, before it is started"
-        # ProfileMonitor._check_step corrects its start and stop; the schedule has the corrected stop and the old start.
-        corrected = 10 if stop < 0 or (1 if start < 0 else start) > stop else stop
-        late = self.release < (1, 8)
-        at_first = self.init_start and start == 1
-        active = max(corrected, 1) if at_first else max(corrected - start + 1, 1)
-        first = 1 if at_first else max(start, 0)
-        first, last = max(first + late, 1), first + active - 1 + late
-        return "reset it and profile " + (f"step {last}" if first == last else f"steps {first} to {last}")
+        raise UsageError(f"{self.path}: {what}.")
 
     def _check_devices(self) -> None:
         forced = self.release < (1, 2) and self.root.take("use_parallel")
         if forced and not (self.init_start and self.communication):
             key = "init_start_profile" if not self.init_start else "profile_communication"
-            self._reset(key, f"would be set to True by MindFormers {self.version} on several devices; write True")
+            self._reset(key, f"must be True on several devices for MindFormers {self.version}; write True")
         if not self.communication:
             return
         if self.release < (1, 6):
@@ -304,14 +285,10 @@ class _Reader:
         if level is None:
             self._reset(
                 "profile_communication",
-                f"collects nothing without profiler_level, where MindFormers {self.version} takes Level0; write "
-                "profiler_level: 1",
+                "needs a profiler_level; write profiler_level: 1",
             )
         if level == 0:
-            self._reset(
-                "profiler_level",
-                f"is 0, which MindFormers {self.version} resets to 1 because of profile_communication; write 1",
-            )
+            self._reset("profiler_level", "must be 1 or 2 with profile_communication: True, got 0; write 1")
 
     def _sink_size(self) -> int:
         """Return the training steps of a sink; 1 without data sink mode."""
@@ -324,7 +301,7 @@ class _Reader:
             on = self.release >= (1, 6)
         if self.release < (1, 2):
             if on:
-                self.notes.append(f"sink_mode is switched off by MindFormers {self.version} during profiling.")
+                self.notes.append(f"sink_mode is read as false, as profiling is on (MindFormers {self.version}).")
             return 1
         if on and size == -1 and epochs is not None and self.stop > epochs:
             self._refuse(
@@ -346,13 +323,13 @@ class _Reader:
         start, stop = self.start, self.stop
         if given != (start, stop):
             self.notes.append(
-                f"sink_size={size}: MindFormers rounds steps {given[0]} to {given[1]} to steps {start} to {stop}."
+                f"sink_size={size}: steps {given[0]} to {given[1]} are read as the whole sinks of steps {start} to {stop}."
             )
         if self.release < (1, 6) and stop % size:
             self._reset(
                 "profile_stop_step",
-                f"{given[1]} becomes {stop} with sink_size={size}, a step that no callback gets, so that MindFormers "
-                f"{self.version} never stops the profiler; write {-(-stop // size) * size}",
+                f"{given[1]} is read as {stop} with sink_size={size}, and no sink ends there; write "
+                f"{-(-stop // size) * size}",
             )
 
     def _window(self) -> tuple[StepWindow, tuple[int, int] | None]:
@@ -361,11 +338,10 @@ class _Reader:
         start, stop, sink_size = self.start, self.stop, self.sink_size
         if self.init_start and start != 1:
             self.notes.append(
-                f"init_start_profile: True has no effect with profile_start_step: {start}; MindFormers {self.version} "
-                "resets it."
+                f"init_start_profile: True has no effect with profile_start_step: {start} (MindFormers {self.version})."
             )
         if self.release < (1, 8):
-            self.notes.append(f"MindFormers {self.version} begins and ends one step late: {start + 1} to {stop + 1}.")
+            self.notes.append(f"The window is one step late, {start + 1} to {stop + 1} (MindFormers {self.version}).")
             start, stop = start + 1, stop + 1
         window = StepWindow.from_start_stop(start, stop)
         if sink_size == -1:
@@ -387,8 +363,8 @@ class _Reader:
         if self.sink_size == -1:
             self._refuse(
                 "runner_config.sink_size",
-                f"is -1, and MindFormers {self.version} counts training steps, so that its start and stop are unknown; "
-                "write the number of steps of a sink",
+                f"is -1, and start and stop are counted in training steps (MindFormers {self.version}), so that they are "
+                "unknown; write the number of steps of a sink",
             )
         # The callback runs before and after a whole sink, and gets the number of its last step.
         first = 1 if self.init_start else self.start - self.sink_size + 1
@@ -413,27 +389,26 @@ class _Reader:
         if unread is not None and (unread != level or self.root.is_null("profiler_level")):
             self._reset(
                 "profile_level",
-                f"is never read by MindFormers {self.version}, which takes profiler_level: {level}; write profiler_level: "
-                f"{unread}",
+                f"is {unread}, and it is profiler_level that counts, which is {level}; write profiler_level: {unread}",
             )
         return level
 
     def _ranks(self) -> tuple[int, ...] | None:
         key = "profile_rank_ids"
         if self.keys.plain.get(key) == "None":
-            raise self.keys.error(key, "is the text 'None', with which no rank is profiled; write null for all ranks")
+            raise self.keys.error(key, "is the text 'None'; write null for all ranks")
         value = self.keys.take(key)
         if value is not None:
-            self._check_ranks(self.keys, key, "is empty, which means all ranks to MindFormers")
+            self._check_ranks(self.keys, key)
         ranks = set(value or ())
         if self.keys.take("profile_pipeline") and self.is_on:
             ranks |= set(self._first_of_stages())
         return tuple(sorted(ranks)) if ranks else None
 
-    def _check_ranks(self, section: Section, key: str, empty: str) -> None:
+    def _check_ranks(self, section: Section, key: str) -> None:
         value = section.take(key)
         if not value:
-            raise section.error(key, f"{empty}; write null for all ranks, or name some ranks")
+            raise section.error(key, "is empty; write null for all ranks, or name some ranks")
         if len(set(value)) != len(value):
             raise section.error(key, f"must name every rank once, got {shown(value)}")
         require_ranks(section, key, value, self.world_size)
