@@ -137,6 +137,14 @@ def test_every_package_that_a_command_installs_exists():
     assert {name: found for name, text in texts().items() if (found := unknown_packages(text))} == {}
 
 
+def test_no_project_depends_on_a_name_that_nobody_has_registered():
+    """perfguard's own extras name each other, which an installer resolves without an index."""
+    projects = [name for name in texts() if name.rpartition("/")[2] == "pyproject.toml"]
+    named = {name: tomllib.loads(texts()[name]).get("project", {}).get("dependencies", []) for name in projects}
+    assert {"pyproject.toml", "examples/perfguard-jax/pyproject.toml"} <= named.keys()
+    assert [name for name, found in named.items() if any(re.match(rf"{DISTRIBUTION}\b", one) for one in found)] == []
+
+
 def test_every_action_of_a_workflow_exists():
     used = {(name, *match) for name, text in texts().items() for match in USES.findall(text)}
     assert len(used) >= 8

@@ -169,7 +169,7 @@ def test_a_step_that_begins_to_allocate_fails_and_one_that_stops_is_better(run):
 
     verdict = run("torch", into, anew)
     assert verdict.outcome is Outcome.FAILED
-    assert "R102 memory_allocated_bytes[cpu] 0 → 16384 bytes/step, +16384 (allowed +0.1 %)" in errors(verdict)
+    assert "R102 memory_allocated_bytes[cpu] 0 → 16.0 KiB/step, +16.0 KiB/step (allowed +0.1 %)" in errors(verdict)
 
     verdict = run("torch", anew, into)
     assert verdict.outcome is Outcome.CHANGED, "mm gets other shapes with an output"

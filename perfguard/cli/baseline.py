@@ -223,7 +223,7 @@ def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str]) ->
         more = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
         raise UsageError(
             f"{taken[0]!r}{more} has a baseline already, so nothing was moved; "
-            f"to replace it, delete it first: perfguard baseline prune {shlex.quote(taken[0])}"
+            f"to see which of the two is right: perfguard baseline show {shlex.quote(taken[0])}"
         )
 
 
