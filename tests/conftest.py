@@ -77,7 +77,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             variants[item.parent, getattr(item, "originalname", item.name)].append(item)
     for those in variants.values():
         (enough,) = those[0].get_closest_marker("variants").args  # type: ignore[union-attr]
-        # Spread over the table: what lies side by side is alike.
+        # In the order of the table, whatever order they run in: what lies side by side is alike, so those kept are spread.
+        those.sort(key=lambda item: tuple(item.callspec.indices.values()))  # type: ignore[attr-defined]
         kept = {number * len(those) // enough for number in range(enough)}
         for number, item in enumerate(those):
             if number not in kept:

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -218,3 +219,36 @@ def test_the_comment_says_so_where_a_run_wrote_nothing(tmp_path):
     said = (tmp_path / "comment" / "comment.md").read_text()
     assert "**The gate wrote no summary**" in said
     assert "**`perfguard ab` compared nothing**" in said
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_the_thirds_of_ci_hold_every_exhaustive_test_once():
+    """All variants of a test are in one third, so that what they share is made once."""
+
+    def collected(*arguments: str) -> list[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-m",
+            "exhaustive",
+            *arguments,
+            "tests/stores",
+        ]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return [line for line in done.stdout.splitlines() if "::" in line]
+
+    thirds = [collected("--third", str(number)) for number in range(3)]
+    assert min(map(len, thirds)) > 0
+    assert sorted(chain.from_iterable(thirds)) == sorted(collected())
+    functions = [{one.partition("[")[0] for one in third} for third in thirds]
+    assert len(set.union(*functions)) == sum(map(len, functions))
+
+
+def test_a_commit_chooses_the_third_that_ci_runs():
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "git rev-list --count HEAD" in text
+    assert "third=(--third $((commits % 3)))" in text

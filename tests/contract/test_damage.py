@@ -534,6 +534,18 @@ def test_what_is_wrong_is_said_and_nothing_of_what_is_right(before_and_after, ca
     assert any(name == code and words in message for name, message in found), found
 
 
+def test_rank_0_alone_is_a_note(tmp_path):
+    """Many projects profile it alone, on purpose."""
+    generate("pt-torch", seed=3, ranks=2, operators=12).write(tmp_path)
+    max(tmp_path.rglob("*.json")).unlink()
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    (found,) = (one for one in contract.findings if one.code.name == "A107")
+    assert (found.severity, found.message.partition(" (")[0]) == (
+        Severity.NOTE,
+        "the trace says 2 ranks; only rank 0 is here",
+    )
+
+
 #: What a profiler writes that looks odd, and is right: the layout, the conditions, and what is done to a directory.
 RIGHT = {
     "the totals of a group, which have no times": (
