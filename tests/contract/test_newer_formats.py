@@ -78,6 +78,14 @@ COUNTER = {
 }
 OCCUPANCY = {"blockLimitRegs": 8, "blockLimitSharedMem": 4, "limitingFactors": ["regs", "smem"]}
 
+#: The nodes of a CUDA graph, of the backend cupti_monitor, and a wait of an XPU.
+GRAPH_NODES = [
+    {"ph": "X", "cat": f"graph_{what}_node", "name": name, "pid": 0, "tid": 7, "ts": 1421.0 + at, "dur": 1.0,
+     "args": {"graph id": 3, "graph node id": at, "stream": 7, "device": 0}}
+    for at, (what, name) in enumerate([("event", "Event Record"), ("host", "Host Function")])
+]  # fmt: skip
+XPU_SYNC = {**SYNC, "cat": "xpu_sync", "name": "XPU_SYNC", "args": {"correlation": 210}}
+
 TORCH = {
     "priority of kernels": of_kernels(priority=0),
     "collectives have a number": of_kernels(Seq=4, **{"Comms Id": "0x1", "Collective name": "allreduce"}),
@@ -92,6 +100,8 @@ TORCH = {
     "hardware counters": with_events(COUNTER, {**COUNTER, "ts": 1200.0}),
     "counters without a thread's number of their own": with_events({**COUNTER, "tid": ""}),
     "another key of each event": with_keys,
+    "nodes of a graph": with_events(*GRAPH_NODES, LANE_NAME),
+    "a wait of an XPU": with_events(XPU_SYNC, SYNC_NAME),
 }
 
 
@@ -101,6 +111,15 @@ def test_newer_traces_of_torch_are_right(tmp_path, name):
     found = document([*events, *flows(events)])
     TORCH[name](found)
     (tmp_path / "rank0.pt.trace.json").write_text(json.dumps(found))
+    assert wrong(tmp_path) == []
+
+
+def test_a_kernel_may_name_its_stream_twice(tmp_path):
+    """torch's exporter adds the logical stream of a graph's kernel (2.15)."""
+    events = whole()
+    text = json.dumps(document([*events, *flows(events)]))
+    (twice := tmp_path / "rank0.pt.trace.json").write_text(text.replace('"stream": 7', '"stream": 7, "stream": 7'))
+    assert twice.read_text().count('"stream": 7, "stream": 7') > 1
     assert wrong(tmp_path) == []
 
 
