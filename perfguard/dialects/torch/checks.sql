@@ -415,17 +415,21 @@ where bytes < 0 and before > 0 and before + bytes <> 0
 -- invariant: inside_the_window
 -- about: With each span of the profiler ("PyTorch Profiler") Kineto writes one mark "Iteration Start" at its start, and behind the last
 --   event one "Record Window End", not before the span ends. It is the last that is written, whatever was recorded: a trace without it lost
---   its end.
+--   its end. The mark says the name of the span, which is "PyTorch Profiler" with the number of its trace.
 -- tolerance: 1 us: microseconds are written as floats (2.x) or whole (1.12)
--- source: kineto output_json.cpp, handleTraceSpan, addIterationMarker and finalizeTrace, since torch 1.8;
+-- source: kineto output_json.cpp, handleTraceSpan, addIterationMarker and finalizeTrace, since torch 1.8; torch/csrc/profiler/
+--   collection.cpp and kineto_shim.cpp name the span;
 --   torch/profiler/_chrome_trace_export.py
 -- message: {found}
 with starts as (
-  select cycle, row, time_ns from instants
-  where name in (select number from words where starts_with(text, 'Iteration Start: '))),
+  select cycle, row, time_ns, text as said
+  from instants join words on words.number = name
+  where starts_with(text, 'Iteration Start: ')),
 ends as (select cycle, row, time_ns from instants where name = number_of('Record Window End')),
 drawn as (
-  select cycle, row, start_ns, start_ns + duration_ns as stop_ns from spans where category = number_of('Trace')),
+  select cycle, row, text as said, start_ns, start_ns + duration_ns as stop_ns
+  from spans join words on words.number = name
+  where category = number_of('Trace')),
 counts as (
   select cycle, max(row) as row, count(*) filter (is_span) as spans, count(*) filter (is_start) as starts, count(*) filter (is_end) as ends
   from (
@@ -448,6 +452,11 @@ select ends.cycle, ends.row, 'Record Window End is at ' || ends.time_ns / 1000 |
   || ' us'
 from ends join (select cycle, max(stop_ns) as stop_ns from drawn group by cycle) using (cycle)
 where ends.time_ns < stop_ns - 1000
+union all
+select cycle, row, 'the mark of the window is "' || said || '"' from starts where said <> 'Iteration Start: PyTorch Profiler'
+union all
+select cycle, row, 'the span of the profiler is "' || said || '"'
+from drawn where not regexp_full_match(said, 'PyTorch Profiler \([0-9]+\)')
 
 -- check: flows_connect_one_sequence
 -- code: I110

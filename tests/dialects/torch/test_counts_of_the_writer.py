@@ -205,6 +205,13 @@ def moved(start: str, by: float) -> Callable[[Document], None]:
     return edit
 
 
+def renamed_to(start: str, ending: str) -> Callable[[Document], None]:
+    def edit(document: Document) -> None:
+        named(document, start)[0]["name"] += ending
+
+    return edit
+
+
 @pytest.mark.parametrize(
     "edit",
     [
@@ -213,6 +220,7 @@ def moved(start: str, by: float) -> Callable[[Document], None]:
             for change in (twice, gone)
             for start in ("Iteration Start", "Record Window End", "PyTorch Profiler")
         ),
+        *(renamed_to(start, "x") for start in ("Iteration Start", "PyTorch Profiler")),
         moved("Iteration Start", 10),
         moved("PyTorch Profiler", -10),
         moved("Record Window End", -(10**6)),
