@@ -5,15 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from perfguard.artifacts.readers.summary import read_records
 from perfguard.contract import reading
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
+from perfguard.testing import generate
 from tests.contract.together import inspect_together
+from tests.mutation import records
 from tests.mutation import run as suite
 from tests.mutation import subjects as directories
 from tests.mutation.freedoms import FREEDOMS, Freedom, freedom_of
@@ -132,6 +137,50 @@ class TestOperators:
             site.operator for site in found
         }
         assert all(site.change(raw) != raw for site in found)
+
+    def test_the_values_of_a_database_are_renamed_and_moved_in_time(self, tmp_path: Path) -> None:
+        path = tmp_path / "some.db"
+        with sqlite3.connect(path) as base:
+            base.execute("create table TASK (name text, startNs integer)")
+            base.executemany("insert into TASK values (?, ?)", [("add", 10), ("add", 20), ("mul", 30), ("mul", 40)])
+        base.close()
+        raw = path.read_bytes()
+        found = sites(tmp_path, "sqlite", raw)
+
+        def after(operator: str, column: str) -> list[Any]:
+            site = next(site for site in of(found, operator) if site.column == f"TASK.{column}")
+            path.write_bytes(site.change(raw))
+            with closing(sqlite3.connect(path)) as base:
+                return [value for (value,) in base.execute(f"select {column} from TASK order by rowid")]
+
+        assert {"addx", "mulx"} & set(after("rename a value", "name"))
+        assert after("second half of a column ahead", "startNs") == [10, 20, 330, 340]
+        assert after("second half of a column back", "startNs") == [10, 20, 0, 10]
+        assert min(after("move a value before the column", "startNs")) < 0
+        assert after("one value in a whole column", "name") == ["add"] * 4
+
+    def test_the_records_of_a_summary_are_changed_and_packed_again(self, tmp_path: Path) -> None:
+        files = generate("summary", seed=1, ranks=1, conditions={}).files
+        name, raw = next((name, raw) for name, raw in files.items() if name.endswith("_MS"))
+        found = sites(tmp_path, "tfrecord", raw)
+
+        def values(raw: bytes, column: str) -> list[Any]:
+            return [one.value for one in records.parts_of(raw, column)]
+
+        def after(operator: str, column: str) -> bytes:
+            new = next(site for site in of(found, operator) if site.column == column).change(raw)
+            (tmp_path / name).write_bytes(new)
+            read_records(tmp_path / name, {})  # the checksums are right
+            return new
+
+        steps, times = values(raw, "step"), values(raw, "wall_time")
+        assert any(tag.endswith(b"x") for tag in values(after("rename a value", "tag"), "tag"))
+        assert max(values(after("move a value beyond the column", "step"), "step")) > max(steps)
+        assert max(values(after("move a value beyond the column", "wall_time"), "wall_time")) > max(times)
+        assert values(after("second half of a column back", "wall_time"), "wall_time")[-1] < times[-1]
+        assert values(after("second half of the rows gone", ""), "wall_time") == times[:3]
+        scaled = values(after("a thousand times too large", "scalar"), "scalar")
+        assert scaled == pytest.approx([1000 * value for value in values(raw, "scalar")])
 
     def test_the_same_seed_makes_the_same_sites(self, tmp_path: Path) -> None:
         raw = json.dumps(EVENTS).encode()
