@@ -260,6 +260,17 @@ def operator(name: str, start: float, duration: float) -> dict[str, Any]:
     return {"ph": "X", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": duration, "cat": "cpu_op", "args": {}}
 
 
+def copy(number: int, *, has_end: bool = True, has_call: bool = True, connection: int = 0) -> list[dict[str, Any]]:
+    """Return a copy on the device, as the trace has it, with both ends of the flow that started it."""
+    at = time_text(210.0 + number).strip()
+    flow = {"name": f"HostToDevice{number}", "id": str(connection or 100 + number), "cat": "HostToDevice"}
+    drawn = {"ph": "X", "name": "MEMCPY_ASYNC", "pid": 2, "tid": 2, "ts": at, "dur": 0.5}
+    call = {**drawn, "name": "AscendCL@aclrtMemcpyAsync", "pid": 5, "tid": 9}
+    ends = [{"ph": "s", "pid": 5, "tid": 9, "ts": at, **flow}] if has_call else []
+    ends += [{"ph": "f", "pid": 2, "tid": 2, "ts": at, "bp": "e", **flow}] if has_end else []
+    return [{**drawn, "args": {"Task Type": "SDMA_SQE"}}, {**call, "args": {}}, *ends]
+
+
 def inspected(directory: Path) -> Contract:
     return inspect(read_recording(directory))
 
@@ -1226,6 +1237,10 @@ CLUSTER_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
         "times_and_matrix_are_of_one_run",
         lambda d: d.update({CLUSTER_MATRIX: json.loads(json.dumps(d[CLUSTER_MATRIX]).replace(group_of(d), "77"))}),
     ),
+    (
+        "an_index_is_of_its_type",
+        lambda d: d.update({CLUSTER_STEPS: [line.replace(",rank,3,", ',rank,"(3, 4)",') for line in d[CLUSTER_STEPS]]}),
+    ),
     ("a_stage_is_joined_by_its_groups", lambda d: d[GROUPS].update({"collective": [[0, 1, 2], [3]]})),
     ("the_table_of_a_cluster_has_rows", lambda d: d.update({CLUSTER_STEPS: d[CLUSTER_STEPS][:1]})),
 ]
@@ -1304,6 +1319,36 @@ def test_a_total_of_a_cluster_needs_its_bandwidth(tmp_path):
 def test_a_breach_in_a_cluster_is_found(tmp_path, check, change):
     assert found(clustered(tmp_path / "whole", lambda d: None), Severity.ERROR) == []
     assert check in [name for _, name in found(clustered(tmp_path / "broken", change), Severity.ERROR)]
+
+
+COPIES = {
+    "all have both": ([{}] * 12, []),
+    "one has no end": ([{}] * 11 + [{"has_end": False}], ["copies_have_their_call"]),
+    # An older version draws flows of kernels only.
+    "none has an end": ([{"has_end": False}] * 12, []),
+    # One was started before the recording.
+    "one has no call": ([{}] * 11 + [{"has_call": False}], []),
+    "two have no call": ([{}] * 10 + [{"has_call": False}] * 2, ["copies_have_their_call"]),
+    "none has a call": ([{"has_call": False}] * 12, []),
+    "two have no connection": ([{}] * 10 + [{"has_call": False, "connection": 4294967295}] * 2, []),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_on_the_device_have_their_call(rank, name):
+    copies, said = COPIES[name]
+    change_document(TRACE, lambda d: d.extend(one for at, how in enumerate(copies) for one in copy(at, **how)))(rank)
+    assert [check for code, check in found(rank) if code == "C116"] == said
+
+
+def test_copies_of_a_captured_graph_have_no_call_of_their_own(rank):
+    events = [one for at in range(12) for one in copy(at, has_call=at < 9)]
+    events += [
+        {"ph": "M", "name": "process_name", "pid": 5, "tid": 0, "args": {"name": "CANN"}},
+        {**copy(50)[1], "name": "AscendCL@aclmdlRICaptureBegin"},
+    ]
+    change_document(TRACE, lambda d: d.extend(events))(rank)
+    assert not [check for code, check in found(rank) if check == "copies_have_their_call"]
 
 
 # The real corpus

@@ -218,6 +218,7 @@ from blocks anti join met using (cycle, time_ns, does, depth, scope)
 
 -- check: scopes_cover_their_operators
 -- code: I103
+-- invariant: inside_its_whole
 -- headline: a scope is not where its operators are
 -- layouts: ms-2.5+cpu
 -- needs: view_spans, processes
@@ -569,3 +570,32 @@ select cycle, row, word(name) as name, word(odd_tensors) as tensors
 from (select *, count(*) over (partition by cycle) as rows from kernels)
 where odd_tensors is not null
 qualify count(*) over (partition by cycle) <= greatest(0.1 * rows, 1)
+
+-- check: copies_have_their_call
+-- code: C116
+-- invariant: copies_ran
+-- headline: the call of a copy is lost
+-- layouts: pt-npu
+-- where: level1
+-- needs: drawn_copies
+-- about: A copy (MEMCPY_ASYNC) on the Ascend Hardware lanes has the end of a flow (HostToDevice): msprof makes both of the same task. Judged where nine in
+--   ten have one: older versions draw flows of kernels only. The other direction does not hold: a copy that the host waits for (aclrtMemcpy) has no task.
+-- tolerance: 1 ns
+-- source: msprof: ascend_hardware_assembler.cpp (GenerateMemcpyAsyncConnectionTrace); all 24 copies of both real ranks of torch_npu level 1
+-- message: no flow ends at the copy at {time_us:.3f} us: what started it is lost
+select cycle, row, start_ns / 1000 as time_us
+from (select *, count(*) over (partition by cycle) as copies from drawn_copies)
+where not has_flow
+qualify count(*) over (partition by cycle) <= greatest(0.1 * copies, if(copies >= 5, 1, 0))
+
+-- check: copies_have_their_call
+-- about: ... which begins at the function of CANN that started the copy. One from before the recording has no beginning. Not checked where a graph was
+--   captured, loaded or run.
+-- tolerance: one copy, and one in ten
+-- source: msprof: cann_assembler.cpp (GetMemcpyAsyncConnectionIds, GenerateConnectionTrace); all 24 copies of both real ranks of torch_npu level 1
+-- message: the flows of {lost} of {copies} copies begin at no call of CANN, the first ends at {time_us:.3f} us: their calls are lost
+select cycle, min(row) filter (not is_begun) as row, count(*) as copies, count(*) filter (not is_begun) as lost,
+  min(start_ns) filter (not is_begun) / 1000 as time_us
+from drawn_copies
+where has_flow and cycle not in (select cycle from cann_sums where is_call_of_a_graph(name))
+group by cycle having lost > greatest(1, 0.1 * copies) and lost < copies

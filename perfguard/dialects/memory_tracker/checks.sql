@@ -123,6 +123,7 @@ from tracker_graph
 where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time_stamp) from task where time_stamp is not null)
 
 -- check: tasks_are_the_operators_of_the_graph
+-- invariant: of_one_run
 -- about: Both have the same name.
 -- message: task {time_stamp} is {node_name} in task.csv, and here: {call}
 with tasks as (
@@ -173,3 +174,14 @@ from (
     if(producer_task is null, 'producer_task', ''), if(coalesce(task_name, '') = '', 'task_name', '')], lambda name: name <> '') as lost
   from memory_block)
 where len(lost) between 1 and 3
+
+-- check: a_block_inside_another_has_no_times
+-- code: S103
+-- headline: a value does not fit the others of its row
+-- needs: memory_block
+-- in: memory_block
+-- about: A block inside another has -1 for its allocation and for its release, which are those of the other; all other blocks have neither.
+-- source: MindSpore 2.4 and 2.5: mem_tracker.cc (BindDevicePtr, kInSideSomas); later ones have no such blocks
+-- message: block {device_addr} is allocated at {start_time_stamp} and released at {end_time_stamp}: only one of the two is -1
+select cycle, file, row, device_addr, start_time_stamp, end_time_stamp
+from memory_block where (start_time_stamp = -1) <> (end_time_stamp = -1)

@@ -814,6 +814,7 @@ where step_num is not null and cycle in (select cycle from gpu_steps)
 
 -- check: gpu_steps_have_their_trace
 -- code: I108
+-- invariant: the_profiler_finished
 -- layouts: ms-2.0, ms-2.1, ms-2.3
 -- needs: step_trace_profiling, files
 -- in: step_trace_profiling
@@ -988,6 +989,7 @@ where not (has_host and total_time_ns > lasts_ns) and abs(total_time_ns - lasts_
 
 -- check: gpu_operators_have_their_activities
 -- code: I104
+-- invariant: launched_work_ran
 -- needs: gpu_op_detail_info, activity_execute_timestamp
 -- in: gpu_op_detail_info
 -- about: Kernels and copies of all operators are counted and timed in the detail table; activity_execute_timestamp has the kernels, so
@@ -1232,3 +1234,27 @@ select cycle, '$.max_scope_num' as path, max_scope_num as here, there
 from flops_scope_depth join (
   select cycle, max(scope_depth(name)) as there from flops where operations_mflop is not null group by cycle) using (cycle)
 where max_scope_num <> there
+
+-- check: executions_of_a_stream_follow_each_other
+-- code: I106
+-- severity: warning
+-- invariant: nothing_overlaps_on_a_stream
+-- headline: work of a stream overlaps
+-- each: table, start = output_timeline_data, start_time_ns; activity_execute_timestamp, start_ns
+-- needs: {table}
+-- in: {table}
+-- about: A stream runs one task at a time: none begins before the one above on its stream ended. Not checked where more than one in ten does. A warning:
+--   that tasks of a stream are in order is documented, when the next of them may begin is not.
+-- tolerance: 10 us, and 2e-5 of the duration: six digits are printed
+-- source: MindSpore 1.x and 2.0: optime_parser.py (start and end of a task by the log of the hardware), gpu_data_saver.cc (kernels by CUPTI); real
+--   output of 1.x, 107 executions
+-- message: {name} begins {early_us:.6g} us before what runs before it on stream {stream} has ended
+with ordered as (
+  select cycle, row, name, stream_id as stream, {start} as start_ns,
+    max({start}::hugeint + duration_ns - (duration_ns * 2e-5)::bigint) over (
+      partition by cycle, stream_id order by {start}, row rows between unbounded preceding and 1 preceding) as before_ns
+  from {table})
+select cycle, row, name, stream, (before_ns - start_ns) / 1000 as early_us
+from (select *, count(*) over (partition by cycle) as rows from ordered)
+where before_ns - start_ns > 10000
+qualify count(*) over (partition by cycle) <= 0.1 * rows
