@@ -22,6 +22,7 @@ from tests.contract.together import inspect_together, places
 #: 2025-01-09 in us: every time below counts from here.
 BEGIN = 1736408883_700000
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
+METADATA = "profiler_metadata.json"
 
 KERNELS = [
     # name, type, core, task, start, duration
@@ -37,6 +38,10 @@ LANES = {
     "Free": [(100.0, 50.0), (170.0, 10.0)],
 }
 LINK = {"Transit Size(MB)": 2.0, "Transit Time(ms)": 0.1, "Bandwidth(GB/s)": 20.0, "Large Packet Ratio": 0.0}
+VARIABLES = (
+    *("ASCEND_GLOBAL_LOG_LEVEL", "HCCL_RDMA_TC", "HCCL_RDMA_SL", "ACLNN_CACHE_LIMIT", "HOST_CACHE_CAPACITY"),
+    *("ASCEND_ENHANCE_ENABLE", "PYTORCH_NPU_ALLOC_CONF", "ASCEND_LAUNCH_BLOCKING"),
+)
 NO_LINK = {
     "Transit Size(MB)": 0,
     "Transit Time(ms)": 0,
@@ -149,6 +154,8 @@ def write_documents(directory: Path, output: Path) -> None:
         "rank_id": 0,
     }
     (directory / "profiler_info_0.json").write_text(json.dumps(info))
+    metadata = {"ENV_VARIABLES": dict.fromkeys(VARIABLES, ""), "model": "own"}
+    (directory / "profiler_metadata.json").write_text(json.dumps(metadata))
     times = {
         "Elapse Time(ms)": 0.2,
         "Transit Time(ms)": 0.1,
@@ -338,7 +345,7 @@ def change_rows(file: str, change: Callable[[list[list[str]]], list[list[str]]])
 
 def change_document(file: str, change: Callable[[Any], object]) -> Callable[[Path], None]:
     def rewrite(directory: Path) -> None:
-        path = directory / file if file.startswith("profiler_info") else directory / OUTPUT / file
+        path = directory / file if file.startswith("profiler_") else directory / OUTPUT / file
         document = json.loads(path.read_text())
         changed = change(document)
         path.write_text(json.dumps(document if changed is None else changed))
@@ -564,6 +571,12 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
     ("I108", change_cell(STEP, 0, "Preparing", 20000.0), "preparing_ends_with_the_first_work"),
     ("S102", change_document("profiler_info_0.json", lambda d: d.pop("end_info") and d), "profiler_info_is_whole"),
     ("S102", change_document("profiler_info_0.json", lambda d: d.pop("rank_id") or d), "profiler_info_is_whole"),
+    ("S102", change_document(METADATA, lambda d: d.pop("ENV_VARIABLES") and d), "the_environment_is_recorded"),
+    (
+        "S102",
+        change_document(METADATA, lambda d: d["ENV_VARIABLES"].pop("HCCL_RDMA_TC") or d),
+        "the_environment_is_recorded",
+    ),
 ]
 
 
@@ -1376,6 +1389,20 @@ def test_real_output_breaks_no_invariant(msinsight, name):
     assert contract.cycles
     assert by_invariants(contract, Severity.ERROR) == []
     assert by_invariants(contract, Severity.WARNING) == []
+
+
+@pytest.mark.parametrize("older", ["_gc_detect_threshold", "_export_type"])
+def test_variables_are_asked_of_releases_and_exports_that_record_them(rank, older):
+    def change(document: Any) -> None:
+        settings = document["config"]["experimental_config"]
+        if older == "_export_type":
+            settings[older] = ["db"]
+        else:
+            del settings[older]
+
+    change_document("profiler_info_0.json", change)(rank)
+    change_document(METADATA, lambda d: d.pop("ENV_VARIABLES") and d)(rank)
+    assert "the_environment_is_recorded" not in {finding.check for finding in inspected(rank).findings}
 
 
 def test_the_cut_sample_of_2023_breaks_no_invariant_with_an_error(msinsight):
