@@ -252,6 +252,7 @@ where start_ns < before_ns
 
 -- check: kernels_take_time
 -- code: I106
+-- headline: a kernel takes no time
 -- severity: warning
 -- needs: kernels
 -- in: kernel_details
@@ -261,6 +262,7 @@ select cycle, row, word(name) as name from kernels where duration_ns = 0
 
 -- check: no_kernel_is_written_twice
 -- code: I114
+-- headline: a row is written twice
 -- needs: kernels
 -- in: kernel_details
 -- about: No two rows of kernel_details are the same in every column: one of them would start in the same ns, on one stream.
@@ -385,6 +387,7 @@ group by cycle
 
 -- check: flows_end_at_what_they_were_made_of
 -- code: I110
+-- headline: flows point to events that are not there
 -- invariant: flows_have_two_ends
 -- layouts: pt-npu
 -- where: level1
@@ -404,6 +407,7 @@ having count(*) >= 0.1 * any_value(flows) and not (count(*) = 1 and any_value(fl
 
 -- check: operators_of_a_thread_nest
 -- code: I112
+-- headline: two operators of a thread overlap
 -- layouts: pt-npu
 -- needs: view_spans
 -- about: An operator that the dispatcher calls (`aten::add`, `npu::...`) ends before the one that called it: torch_npu notes both ends on the
@@ -420,6 +424,7 @@ where start_ns < other_ns and end_ns > other_ns
 
 -- check: the_trace_fits_into_the_window
 -- code: I113
+-- headline: the trace is longer than the window
 -- invariant: inside_the_window
 -- layouts: pt-npu
 -- needs: view_spans, profiler_info_run

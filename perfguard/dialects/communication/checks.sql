@@ -171,6 +171,7 @@ where (cycle, file, step, kind, slowest) not in (select (cycle, file, step, kind
 
 -- check: cluster_communication_is_of_one_run
 -- code: I113
+-- headline: an operation is far from the times of the others
 -- needs: cluster_communication_operations
 -- in: cluster_communication_operations
 -- about: Every operation of every rank starts within a day of the others; totals have no start.

@@ -701,6 +701,7 @@ from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')
 
 -- check: rows_of_the_database_are_written_once
 -- code: I114
+-- headline: a row is written twice
 -- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_hbm;
 --   db_llc; db_cann_api; db_communication_op; db_gc_record; db_session_time_info; db_npu_info; db_host_info;
 --   db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
@@ -715,6 +716,7 @@ select cycle, again as row
 from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)
 
 -- check: rows_of_the_database_are_written_once
+-- headline: a row is written twice
 -- each: table = db_communication_task_info
 -- about: So are tasks of operations, where no task of the database runs again, as those of a graph do.
 -- message: it is here a second time, the same in every column
@@ -724,6 +726,7 @@ from (
   group by all having count(*) > 1)
 
 -- check: rows_of_the_database_are_written_once
+-- headline: a row is written twice
 -- severity: warning
 -- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_npu_module_mem; db_rank_device_map
 -- about: A warning of readings that the device logs: msprof adds the frequency at the start and at the end to those that were read, which may be
@@ -810,6 +813,7 @@ qualify count(*) over (partition by cycle) <= 0.1 * texts
 
 -- check: call_stacks_are_whole
 -- code: I115
+-- headline: a call stack has gaps
 -- needs: db_pytorch_callchains
 -- in: db_pytorch_callchains
 -- about: The frames of a call stack are numbered from 0 on, without a gap. Exact.

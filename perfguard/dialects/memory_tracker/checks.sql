@@ -75,6 +75,7 @@ where before > start_time_stamp and before < 9223372036854775807
 
 -- check: users_of_a_block_are_tasks_of_its_life
 -- code: I106
+-- headline: a block and its users disagree
 -- needs: memory_block
 -- in: memory_block
 -- about: last_user_task is the last of user_tasks, and before the release. A simple tracker leaves user_tasks blank.
@@ -88,6 +89,7 @@ where coalesce(user_tasks, '') <> '' and (cycle, file) in (select (cycle, file) 
 
 -- check: a_block_names_its_task
 -- code: I101
+-- headline: a block and its task disagree
 -- needs: memory_block, task
 -- in: memory_block
 -- each: part = node_name; graph_name
@@ -104,6 +106,7 @@ where here <> least or here <> most
 
 -- check: tasks_are_the_operators_of_the_graph
 -- code: I101
+-- headline: a task is not in the graph
 -- invariant: counted_twice_agrees
 -- needs: task, tracker_graph
 -- in: task
@@ -115,6 +118,7 @@ from task
 where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time_stamp) from tracker_graph where time_stamp is not null)
 
 -- check: tasks_are_the_operators_of_the_graph
+-- headline: an operator of the graph is not in task.csv
 -- in: tracker_graph
 -- about: ... and the other way round.
 -- message: task {time_stamp} is not in task.csv: {call}
@@ -124,6 +128,7 @@ where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time
 
 -- check: tasks_are_the_operators_of_the_graph
 -- invariant: of_one_run
+-- headline: a task has another name in the graph
 -- about: Both have the same name.
 -- message: task {time_stamp} is {node_name} in task.csv, and here: {call}
 with tasks as (
@@ -143,6 +148,7 @@ where time_stamp <= before
 
 -- check: blocks_of_the_graph_are_listed
 -- code: I101
+-- headline: a block of the graph is not in the list of blocks
 -- invariant: counted_twice_agrees
 -- needs: memory_block, tracker_graph
 -- in: tracker_graph

@@ -142,6 +142,7 @@ qualify row_number() over (partition by cycle, name order by row) > 1
 
 -- check: names_are_parts_of_the_full_name
 -- code: I114
+-- headline: a name is not the end of its full name
 -- needs: cpu_op_detail_info
 -- in: cpu_op_detail_info
 -- about: op_name is the end of full_op_name behind its last slash, op_type is op_name up to its last hyphen.
@@ -247,6 +248,7 @@ where start_ns < before_ns or start_ns < before_ns::hugeint + took_ns - 1000 - t
 
 -- check: {check}
 -- code: I101
+-- headline: a summary does not count what the files list
 -- needs: cpu_timeline_summary_totals, {table}
 -- in: cpu_timeline_summary_totals
 -- at: $.{key}
@@ -362,6 +364,7 @@ from edges_met where next_ns is null or next_ns > most_ns
 
 -- check: a_record_of_memory_is_written_once
 -- code: I114
+-- headline: a row is written twice
 -- needs: cpu_ms_memory_record
 -- in: cpu_ms_memory_record
 -- about: A record is one event at its nanosecond: a row that repeats the row above is written twice. Where all times are whole multiples of 100 ns the

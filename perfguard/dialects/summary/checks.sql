@@ -5,6 +5,7 @@
 
 -- check: summary_files_are_in_order
 -- code: I111
+-- headline: the file does not begin with its version
 -- needs: summary_events
 -- in: summary_events
 -- about: The first record is the version.
@@ -138,6 +139,7 @@ where slot in ('summary_events', 'summary_lineage') and file is not null and byt
 
 -- check: a_record_of_a_summary_is_written_once
 -- code: I114
+-- headline: a record is written twice
 -- needs: {table}
 -- in: {table}
 -- each: table = summary_events; summary_lineage
@@ -169,6 +171,7 @@ from landscape_files where folder <> usual
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
+-- headline: an interval is too short or in the wrong place
 -- about: Intervals are numbered from 0, and each has at least three steps or epochs.
 -- source: MindSpore 1.x, 2.0 and 2.10: _summary_collector.py (_check_intervals, _create_epoch_group)
 -- message: interval {key} has {numbers} numbers, and is the {nth}. of the intervals
@@ -177,6 +180,7 @@ from landscape_intervals where len(numbers) < 3 or key <> (place - 1)::varchar
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
+-- headline: a file is in no interval
 -- about: Parameters are saved in the steps or epochs of the intervals, and in no others.
 -- source: MindSpore 2.0 and 2.10: _summary_collector.py (step_end, epoch_end)
 -- message: {unit} {number} has a file and is in no interval
@@ -185,6 +189,7 @@ from landscape_files
 where (cycle, file, place) not in (select (cycle, file, number) from landscape_numbers)
 
 -- check: parameters_of_a_landscape_have_their_files
+-- headline: a file of an interval is missing
 -- about: ... and in all of them that the training came by: none is left out between two neighbours that are saved. Where the data is sunk, only every
 --   n-th step is seen.
 -- message: {unit} {number} is of an interval and has no file; those before and after it have one

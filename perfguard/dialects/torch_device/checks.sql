@@ -615,6 +615,7 @@ where why is not null
 
 -- check: calls_have_their_flow
 -- code: I110
+-- headline: a flow was lost
 -- needs: flows, spans
 -- invariant: flows_have_two_ends
 -- about: A flow between host and device begins or ends at each call. Exact; silent where more than one in ten has none, as in torch 1.8
