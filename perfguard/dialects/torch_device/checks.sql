@@ -256,11 +256,11 @@ from waited where row is not null and end_ns > waited_ns + 100000
 -- invariant: values_are_possible
 -- about: A wait (cuda_sync, with enable_cuda_sync_events) is named after its kind, and has a correlation, a device and a stream. One for
 --   an event of CUDA (Stream Wait Event, Event Sync) has the call that recorded it, or -1 where Kineto does not know it; then it does not
---   know the stream of the record either. Exact. The call is there since Kineto #808 (September 2023): asked where times have a
---   base (torch 2.4), or another wait has it. A call of -1 is right, though torch's own rule refuses it
+--   know the stream of the record either. Exact. Both are there since Kineto #808 (September 2023): asked where times have a
+--   base (torch 2.4), or another wait has a call. A call of -1 is right, though torch's own rule refuses it
 --   (_check_stream_wait_corr_id_populated): the event was recorded before the window, on another device, or with CUDA 12.9 or later.
 -- source: kineto CuptiActivity.cpp, CudaSyncActivity::metadataJson; CuptiActivityProfiler.cpp, handleCudaSyncActivity;
---   torch/profiler/_cupti_monitor writes the same; pytorch #195068 for CUDA 12.9
+--   torch/profiler/_cupti/monitor_trace.py, after 2.13, writes -1 as the stream of each record; pytorch #195068 for CUDA 12.9
 -- message: {name} {why}
 with waits as (
   select *, name as kind, coalesce(word(wait)::json ->> '$', '') as said
@@ -274,13 +274,11 @@ judged as (
       when device is null then 'has no device'
       when wait_stream is null then 'has no stream'
       when name not in ('Stream Wait Event', 'Event Sync') then null
+      when recorded_by < 0 and recorded_on >= 0
+        then 'has the stream of a record (' || recorded_on || '), and not its call (wait_on_cuda_event_record_corr_id ' || recorded_by || ')'
+      when base_ns is null and waits.cycle not in (select cycle from device_waits where recorded_by is not null) then null
+      when recorded_by is null then 'has no call that recorded the event (wait_on_cuda_event_record_corr_id)'
       when recorded_on is null then 'has no stream on which the event was recorded (wait_on_stream)'
-      when recorded_by is not null then
-        if(recorded_by < 0 and recorded_on >= 0,
-          'has the stream of a record (' || recorded_on || '), and not its call (wait_on_cuda_event_record_corr_id ' || recorded_by || ')',
-          null)
-      when base_ns is not null or waits.cycle in (select cycle from device_waits where recorded_by is not null)
-        then 'has no call that recorded the event (wait_on_cuda_event_record_corr_id)'
     end as why
   from waits left join traces using (cycle))
 select cycle, row, name, why from judged where why is not null
