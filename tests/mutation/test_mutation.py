@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.readers.summary import read_records
 from perfguard.contract import reading
 from perfguard.findings import Severity
@@ -204,6 +205,28 @@ class TestFreedoms:
     def test_every_freedom_is_of_a_writer_and_names_where(self) -> None:
         assert all((one.layout, one.slot, one.column) != ("*", "*", "*") for one in FREEDOMS)
         assert not [one for one in FREEDOMS if "no other file" in one.freedom]
+
+    def test_a_file_may_be_dropped_by_its_name_only(self) -> None:
+        slots = {one.id: {slot.name for slot in one.slots} for one in layouts()}
+        for freedom in FREEDOMS:
+            if freedom.mutator == "drop a file":
+                names = slots if freedom.layout == "*" else freedom.layout.split("|")
+                assert set(freedom.slot.split("|")) <= set().union(*(slots[name] for name in names)), freedom
+
+    @pytest.mark.parametrize(
+        ("layout", "slot", "column"),
+        [
+            ("ms-2.0", "step_trace_raw", "npu & graph & !heterogeneous & !dynamic_shape, and no option says it"),
+            ("ms-2.0", "framework_raw", "npu & aicore & graph"),
+            ("ms-1.x", "min_cycle_counter", "optional"),
+            ("minddata", "dataset_iterator_profiling", "!sink, and no option says it"),
+            ("memtrack", "task", "always"),
+            ("cluster", "cluster_step_trace_time", "text"),
+            ("pt-npu", "profiler_metadata", "optional"),
+        ],
+    )
+    def test_that_no_other_file_says_so_makes_no_file_free(self, layout: str, slot: str, column: str) -> None:
+        assert freedom_of("drop a file", layout, slot, column) is None
 
     def test_no_freedom_covers_a_measurement(self) -> None:
         assert freedom_of("change a value by a tenth", "pt-npu", "op_statistic", "Total Time(us)") is None
