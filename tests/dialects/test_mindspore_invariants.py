@@ -88,6 +88,17 @@ def shifted_by_an_hour(lines: list[str]) -> list[str]:
     return [lines[0], *(",".join([str(int(row[0]) + hour), *row[1:]]) for row in rows)]
 
 
+def peak_of(lines: list[str]) -> int:
+    """Return the last place at which memory has risen, and is recorded twice before it falls."""
+    totals = [int(line.split(",")[1]) for line in lines[1:]]
+    places = range(1, len(totals) - 2)
+    return max(at + 1 for at in places if totals[at - 1] < totals[at] == totals[at + 1] > totals[at + 2])
+
+
+def without(lines: list[str], place: int) -> list[str]:
+    return [*lines[:place], *lines[place + 1 :]]
+
+
 def swapped(lines: list[str], one: int, other: int) -> list[str]:
     lines[one], lines[other] = lines[other], lines[one]
     return lines
@@ -167,6 +178,8 @@ RECORDED = {
         "I114",
     ),
     "a record twice": (GRAPH, in_lines(MEMORY, lambda lines: [*lines[:5], *lines[4:]]), "I114"),
+    "a record at a peak lost": (GRAPH, in_lines(MEMORY, lambda lines: without(lines, peak_of(lines))), "I107"),
+    "a record at a peak, PyNative": (PYNATIVE, in_lines(MEMORY, lambda lines: without(lines, peak_of(lines))), "I107"),
     "memory backwards": (GRAPH, in_lines(MEMORY, lambda lines: swapped(lines, 3, 4)), "I106"),
     "more memory than reserved": (GRAPH, replace(MEMORY, "2560,1073741824,2560", "2560,2048,2560"), "I107"),
     "memory beside the grain": (GRAPH, replace(MEMORY, "2560,1073741824,2560", "2561,1073741824,2561"), "I107"),

@@ -416,3 +416,31 @@ placed as (
 select cycle, row, name, start_ns, end_ns, least(since_s + (end_ns - start_ns) / 1e9 - lasts_s, 900 - since_s) as off_s, began::varchar as began,
   stopped::varchar as stopped
 from placed where since_s + (end_ns - start_ns) / 1e9 > lasts_s + 11
+
+-- check: peaks_of_memory_are_recorded_twice
+-- code: I107
+-- layouts: ms-2.5+cpu
+-- needs: cpu_ms_memory_record, cpu_op_execute_timestamp
+-- in: cpu_ms_memory_record
+-- about: The pool records its total behind an allocation, and before a release. So a rise ends in an allocation, a fall begins with a release, and
+--   records of one total are of both in turn: where the total rises before them and falls behind them they are even in number. Compared only within
+--   the executions: before them are records of earlier cycles.
+-- source: MindSpore 2.3 to 2.10: mem_dynamic_allocator.cc (AllocTensorMem, CombineMemBuf); real output of 2.10, 407 peaks in 32 files
+-- message: {times} records of {allocated} bytes from {timestamp_ns} ns on lie between a rise and a fall, which takes an even number: one is lost
+with windows as (
+  select cycle, min(start_ns) as first_ns, max(start_ns::hugeint + duration_ns) as last_ns
+  from cpu_op_execute_timestamp group by cycle having min(start_ns) >= 1000000000000000000),
+records as (
+  select cycle, file, row, timestamp_ns, total_allocated_bytes as allocated,
+    total_allocated_bytes is distinct from lag(total_allocated_bytes) over (partition by cycle, file order by row) as is_other
+  from cpu_ms_memory_record join windows using (cycle) where timestamp_ns between first_ns and last_ns),
+numbered as (
+  select *, sum(is_other::integer) over (partition by cycle, file order by row rows unbounded preceding) as number from records),
+levels as (
+  select cycle, file, number, min(row) as row, min(timestamp_ns) as timestamp_ns, any_value(allocated) as allocated, count(*) as times
+  from numbered group by cycle, file, number)
+select cycle, file, row, timestamp_ns, allocated, times
+from (
+  select *, lag(allocated) over (partition by cycle, file order by number) as before, lead(allocated) over (partition by cycle, file order by number) as after
+  from levels)
+where before < allocated and after < allocated and times % 2 = 1
