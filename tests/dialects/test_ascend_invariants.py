@@ -1405,6 +1405,16 @@ def test_variables_are_asked_of_releases_and_exports_that_record_them(rank, olde
     assert "the_environment_is_recorded" not in {finding.check for finding in inspected(rank).findings}
 
 
+def test_a_lost_file_of_metadata_is_a_warning(rank):
+    (rank / METADATA).unlink()
+    lost = [finding for finding in inspected(rank).findings if finding.check == "the_environment_is_recorded"]
+    assert [(one.code.name, one.severity, Path(one.place).name) for one in lost] == [
+        ("A102", Severity.WARNING, METADATA)
+    ]
+    (rank / METADATA).write_text("{")
+    assert "the_environment_is_recorded" not in {finding.check for finding in inspected(rank).findings}
+
+
 def test_the_cut_sample_of_2023_breaks_no_invariant_with_an_error(msinsight):
     contract = inspected(msinsight / "torch_npu-2023")
     assert by_invariants(contract, Severity.ERROR) == []

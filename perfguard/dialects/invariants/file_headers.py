@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
 
+_METADATA = "profiler_metadata.json"
 #: The environment variables that torch_npu records, of every release that records any.
 _RECORDED = (
     "ASCEND_GLOBAL_LOG_LEVEL",
@@ -45,12 +47,20 @@ def the_environment_is_recorded(cycle: Cycle) -> Iterator[Finding]:
     """With the text export, torch_npu writes ENV_VARIABLES into profiler_metadata, with all eight variables.
 
     It does since 2.1.0.post8, 2.3.1.post2 and 2.4.0, the releases that write `_gc_detect_threshold` into profiler_info.
-    A variable that is not set has an empty text. Source: torch_npu, profiler_interface.py (_dump_metadata) and _utils.py
-    (collect_env_vars) of 14 releases from 2.1.0.post3 to 2.14.0; real output of torch_npu level 1.
+    A variable that is not set has an empty text. A warning where the whole file is missing: a copy may lack it, and up to
+    2.4 an analysis for the database alone removed it. Source: torch_npu, profiler_interface.py (_dump_metadata), _utils.py
+    (collect_env_vars) and _profiling_parser.py of 14 releases from 2.1.0.post3 to 2.14.0; real output of torch_npu level 1.
     """
-    metadata = cycle.artifacts["profiler_metadata"]
-    settings = cycle.artifacts["profiler_info"].content.document.get("config", {}).get("experimental_config", {})
+    info = cycle.artifacts["profiler_info"]
+    settings = info.content.document.get("config", {}).get("experimental_config", {})
     is_recorded = "_gc_detect_threshold" in settings and "text" in settings.get("_export_type", ())
+    metadata = cycle.artifacts.get("profiler_metadata")
+    if metadata is None:
+        if is_recorded and "trace_view" in cycle.artifacts and not (cycle.place / _METADATA).exists():
+            place = str(PurePosixPath(info.place).with_name(_METADATA))
+            message = "it is missing, and torch_npu always writes it with the text export"
+            yield Finding(code=Code.A102, severity=Severity.WARNING, place=place, message=message)
+        return
     recorded = metadata.content.document.get("ENV_VARIABLES")
     if recorded is None and is_recorded:
         message = "ENV_VARIABLES is missing, and torch_npu always writes it with the text export"
