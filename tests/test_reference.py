@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -118,27 +119,58 @@ def test_the_severities_of_a_code_are_those_that_its_checks_have():
     wrong = []
     for check in (check for folder in folders() for check in checks_of(folder)):
         severities = {check.severity}
-        if re.search(r"\bas severity\b", check.query) and "'warning'" in check.query:
-            severities.add(Severity.WARNING)
+        if re.search(r"\bas severity\b", check.query):
+            severities |= {one for one in Severity if f"'{one.value}'" in check.query}
         if not severities <= {*advice(check.code).severity}:
             wrong.append(f"{check.place} {check.name}: {check.code.name} {severities}")
     assert wrong == []
 
 
 def test_the_severities_of_a_code_are_those_that_functions_give_it():
-    """Where a call names both: `Finding(code=Code.A103, severity=Severity.NOTE)`."""
-    found = [pair for text in CODE.values() if "Finding(" in text for pair in _stated(ast.parse(text))]
-    assert len(found) > 30
-    assert [pair for pair in found if Severity[pair[1]] not in advice(Code[pair[0]]).severity] == []
+    """Where a call names both: `Finding(code=Code.A103, severity=Severity.NOTE)`, or a variable with a severity."""
+    found = {pair for text in CODE.values() if "Code." in text for pair in _stated(ast.parse(text))}
+    assert len(found) > 40
+    assert sorted(pair for pair in found if Severity[pair[1]] not in advice(Code[pair[0]]).severity) == []
+
+
+#: The severity of what a function makes without being told one.
+MADE_BY = {"Finding": ("ERROR",), "_finding": ("ERROR",), "_note": ("NOTE",)}
 
 
 def _stated(tree: ast.AST):
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-        if getattr(call.func, "id", "") == "Finding":
-            given = {one.arg: getattr(one.value, "attr", "") for one in call.keywords}
-            severity = given.get("severity", "ERROR")
-            if given.get("code") in Code.__members__ and severity in Severity.__members__:
-                yield given["code"], severity
+    """Yield the names of codes and severities that are arguments of one call."""
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        assigned = {
+            target.id: node.value
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            given = [*call.args, *(one.value for one in call.keywords)]
+            given = [assigned.get(one.id, one) if isinstance(one, ast.Name) else one for one in given]
+            severities = [found for one in given for found in _members(one, "Severity")]
+            if not severities:
+                severities = [(name, {}) for name in MADE_BY.get(getattr(call.func, "id", ""), ())]
+            for code, when in (found for one in given for found in _members(one, "Code")):
+                # `code=X if slower else Y, severity=V if slower else W` is X with V, and Y with W.
+                yield from ((code, name) for name, then in severities if _agree(when, then))
+
+
+def _agree(one: Mapping[str, bool], other: Mapping[str, bool]) -> bool:
+    return all(other.get(condition, is_so) is is_so for condition, is_so in one.items())
+
+
+def _members(value: ast.expr, enumeration: str, when: Mapping[str, bool] | None = None):
+    """Yield the members of an enumeration that a value may be, with the conditions of an `if ... else` that it is of."""
+    when = when or {}
+    if isinstance(value, ast.IfExp):
+        condition = ast.dump(value.test)
+        yield from _members(value.body, enumeration, {**when, condition: True})
+        yield from _members(value.orelse, enumeration, {**when, condition: False})
+    elif isinstance(value, ast.Attribute) and getattr(value.value, "id", "") == enumeration:
+        yield value.attr, when
 
 
 def test_an_outcome_is_one_that_there_is():

@@ -30,6 +30,20 @@ create table device_details (
     kernel integer
 );
 
+-- Waits of the host and of streams that Kineto writes (cuda_sync). `wait` is the kind as JSON; `event` is the number of the CUDA event
+-- that it waits for, `recorded_on` the stream and `recorded_by` the correlation of the call that recorded it, -1 where Kineto
+-- does not know it. Null where it has none.
+create table device_waits (
+    cycle integer, row bigint, wait integer, device bigint, wait_stream bigint, event bigint, recorded_on bigint,
+    recorded_by bigint
+);
+
+-- What torch writes of a collective to its operator (record_param_comms), and Kineto to the kernel of it. Names are JSON. Null where
+-- an event has none.
+create table collective_details (
+    cycle integer, row bigint, collective integer, dtype integer, in_elements bigint, out_elements bigint, group_size bigint
+);
+
 -- What torch writes of the Python functions that it traces. `python_id` counts them, `parent_id` is that of the caller, and
 -- `module_id` counts the modules of a class.
 create table python_calls (cycle integer, row bigint, python_id bigint, parent_id bigint, module_id bigint);

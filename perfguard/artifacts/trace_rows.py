@@ -37,6 +37,7 @@ CALLS = ("cuda_runtime", "cuda_driver", "Runtime")
 DETAILS: Mapping[str, tuple[str, ...]] = {
     "device_details": ("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset", *CALLS),
     "python_calls": ("python_function",),
+    "device_waits": ("cuda_sync",),
 }
 #: Their arguments by column: integers as digits, fractions, and texts as JSON.
 OF_DETAILS = {
@@ -57,12 +58,33 @@ FRACTIONS = {
     # Negative of a device that Kineto does not know.
     "occupancy": "est. achieved occupancy %",
 }
-TEXTS_OF_DETAILS = {"grid": "grid", "block": "block", "kernel": "kernel"}
+TEXTS_OF_DETAILS = {
+    "grid": "grid",
+    "block": "block",
+    "kernel": "kernel",
+    "wait": "cuda_sync_kind",
+    "collective": "Collective name",
+    "dtype": "dtype",
+}
+#: Integers that may be negative: -1 is what Kineto does not know.
+SIGNED = {
+    "wait_stream": "stream",
+    "event": "wait_on_cuda_event_id",
+    "recorded_on": "wait_on_stream",
+    "recorded_by": "wait_on_cuda_event_record_corr_id",
+    "in_elements": "In msg nelems",
+    "out_elements": "Out msg nelems",
+    "group_size": "Group size",
+}
+#: The operator that torch records of a collective.
+COLLECTIVE = "record_param_comms"
 #: Arguments that no schema names but are read, by kind of event (`*`: all), of a torch trace and of a trace_view.
 OF_TORCH: Mapping[str, tuple[str, ...]] = {
     "i": ("Addr",),
-    "X": ("correlation", "Addr", *OF_DETAILS.values(), *FRACTIONS.values(), *TEXTS_OF_DETAILS.values()),
-}
+    "X": (
+        "correlation", "Addr", *OF_DETAILS.values(), *FRACTIONS.values(), *TEXTS_OF_DETAILS.values(), *SIGNED.values(),
+    ),
+}  # fmt: skip
 _OTHERS = ("C", "i", "I", "B", "E", "b", "e", "n", "t")
 OF_VIEW: Mapping[str, tuple[str, ...]] = {"X": ("level",), "M": ("*",), **dict.fromkeys(_OTHERS, ("*",))}
 #: Levels of CANN whose events are about a graph, and have the time at which it was loaded.
@@ -80,7 +102,7 @@ MAX_TEXTS = 500_000
 #: The tables that are filled.
 FILLED = (
     "spans", "view_spans", "instants", "flows", "others", "processes", "traces", "devices", "host_details", "lane_marks",
-    *DETAILS,
+    "collective_details", *DETAILS,
 )  # fmt: skip
 _NO_WORDS = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)
@@ -174,19 +196,28 @@ class TraceRows:
                 forward_thread=forward[places], recorded_call=calls[places],
             )  # fmt: skip
         for table, categories in DETAILS.items():
-            if not len(some := spans.of_category(*categories)):
-                continue
-            columns: dict[str, Any] = {"row": some.rows}
-            for name in TABLES[table]:
-                if name in OF_DETAILS:
-                    columns[name] = some.derived(digits, OF_DETAILS[name])
-                elif name in FRACTIONS:
-                    columns[name] = some.derived(fractions, FRACTIONS[name])
-                elif name in TEXTS_OF_DETAILS:
-                    key = TEXTS_OF_DETAILS[name]
-                    numbers = some.texts(key)
-                    columns[name] = self._global(name, some.vocabulary.texts[key], numbers, self._json)
-            self._batch.add(table, self._cycle, **columns)
+            self._add_columns(table, spans.of_category(*categories))
+        kernels = spans.of_category("kernel", "Kernel")
+        copied = kernels.derived(signed, SIGNED["group_size"]) != NULL
+        for some in (hosts.of_category("cpu_op").named(COLLECTIVE), kernels.at(np.flatnonzero(copied))):
+            self._add_columns("collective_details", some)
+
+    def _add_columns(self, table: str, some: Events) -> None:
+        if not len(some):
+            return
+        columns: dict[str, Any] = {"row": some.rows}
+        for name in TABLES[table]:
+            if name in OF_DETAILS:
+                columns[name] = some.derived(digits, OF_DETAILS[name])
+            elif name in SIGNED:
+                columns[name] = some.derived(signed, SIGNED[name])
+            elif name in FRACTIONS:
+                columns[name] = some.derived(fractions, FRACTIONS[name])
+            elif name in TEXTS_OF_DETAILS:
+                key = TEXTS_OF_DETAILS[name]
+                numbers = some.texts(key)
+                columns[name] = self._global(name, some.vocabulary.texts[key], numbers, self._json)
+        self._batch.add(table, self._cycle, **columns)
 
     def _arguments(self, others: Events) -> dict[str, Any]:
         odd = np.full(len(others), NULL, np.int64)
@@ -375,6 +406,19 @@ def digits(events: Events, key: str) -> Any:
 
 
 _NONE = str(NULL).encode()
+
+
+def signed(events: Events, key: str) -> Any:
+    """Return an argument that no schema names, if it is an integer of up to 18 digits with or without a sign; else `NULL`."""
+    from perfguard.artifacts.readers.events import known_texts
+
+    there, texts = known_texts(events.arguments(key))
+    found = np.full(len(there), NULL, np.int64)
+    found[there] = [int(one) if _SIGNED.fullmatch(one) else NULL for one in texts]
+    return found
+
+
+_SIGNED = re.compile(rb"-?[0-9]{1,18}")
 
 
 def fractions(events: Events, key: str) -> Any:

@@ -20,6 +20,9 @@ from perfguard.dialects.invariants import INVARIANTS
 from perfguard.dialects.queries import DIALECTS, SLOTS
 from perfguard.extensions import dialect_folders
 
+#: What stands for the check that no file is missing which the layout requires.
+REQUIRED_FILES = "required_files_are_there"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
@@ -78,6 +81,8 @@ def grid() -> Grid:
         for name, one in invariants.items():
             for function in _functions(output, one.get("functions", ())):
                 checked.setdefault((name, output.name), {})[function] = None
+            if one.get("files") and _has_several_files(output):
+                checked.setdefault((name, output.name), {})[REQUIRED_FILES] = None
     # A dialect of another distribution may have invariants of its own.
     names = dict.fromkeys((*invariants, *(row for row, _ in checked)))
     return Grid(
@@ -135,6 +140,18 @@ def _is_for(check: Check, output: Output) -> bool:
 def _is_in(table: str, slots: set[str]) -> bool:
     # What a view is made of is not looked up; tables of databases are shared by all of them, wherever one may be.
     return not is_of_a_slot(table) or table.startswith(DATABASE) or (slot_of_parts(table) or table) in slots
+
+
+def _has_several_files(output: Output) -> bool:
+    """Whether a layout of an output says of several files when they must be there (`perfguard.contract.completeness`)."""
+    slots = {
+        slot.name
+        for layout in layouts()
+        if layout.id in output.layouts
+        for slot in layout.slots
+        if slot.required not in ("optional", "never")
+    }
+    return len(slots) > 1
 
 
 def _functions(output: Output, names: Iterable[str]) -> Iterable[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from perfguard import findings
@@ -63,6 +66,23 @@ def test_an_unknown_code_is_refused_with_the_nearest(name, hint):
     found = run("codes", name)
     assert (found.exit_code, found.stdout) == (2, "")
     assert f"There is no finding code {name!r}; {hint}" in found.stderr
+
+
+def test_the_grid_has_the_cells_and_reasons_of_its_page():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "grid.md").read_text(encoding="utf-8")
+    drawn = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| [")]
+    rows = [[re.sub(r"\[(.*)\]\(.*\)", r"\1", name), *(one.strip("*") for one in cells)] for name, *cells in drawn]
+    found = run("codes", "--grid")
+    table, _, below = found.stdout.partition("\n\n")
+    assert found.exit_code == 0
+    assert [re.split(r" {2,}", line) for line in table.splitlines()[3:]] == rows
+    reasons = [line for line in below.splitlines() if line.startswith("- ")]
+    assert len(reasons) == page.count(": cannot hold; ") == sum(row.count("-") for row in rows)
+
+
+def test_the_grid_takes_no_code():
+    found = run("codes", "--grid", "C101")
+    assert (found.exit_code, found.stdout) == (2, "")
 
 
 def test_codes_of_the_projects_own_checks_come_last_with_their_place(tmp_path, monkeypatch):

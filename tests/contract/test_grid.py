@@ -20,6 +20,11 @@ def test_nothing_is_checked_where_it_is_said_that_it_cannot_hold():
     assert both == []
 
 
+def test_every_invariant_of_every_output_has_a_rule_or_a_reason():
+    """Where this fails, write a rule (its header names the invariant), or say in grid.toml why it cannot hold."""
+    assert [(row.name, name) for row in grid().rows for name, cell in row.cells.items() if cell.is_missing] == []
+
+
 @pytest.mark.parametrize(
     ("cell", "is_missing"),
     {
@@ -38,6 +43,7 @@ def test_a_hole_is_a_cell_without_a_check_and_a_reason(cell, is_missing):
         ("flows_have_two_ends", "torch", "every_flow_has_two_ends"),
         ("of_one_run", "mindspore_cpu", "a_trace_is_of_one_run"),
         ("all_steps_are_there", "torch", "the_steps_asked_for_were_found"),
+        ("the_profiler_finished", "memory_tracker", "required_files_are_there"),
     ],
 )
 def test_a_cell_has_the_checks_of_its_folders_and_of_all_outputs(row, output, check):

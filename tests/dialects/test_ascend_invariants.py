@@ -22,6 +22,7 @@ from tests.contract.together import inspect_together, places
 #: 2025-01-09 in us: every time below counts from here.
 BEGIN = 1736408883_700000
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
+METADATA = "profiler_metadata.json"
 
 KERNELS = [
     # name, type, core, task, start, duration
@@ -37,6 +38,10 @@ LANES = {
     "Free": [(100.0, 50.0), (170.0, 10.0)],
 }
 LINK = {"Transit Size(MB)": 2.0, "Transit Time(ms)": 0.1, "Bandwidth(GB/s)": 20.0, "Large Packet Ratio": 0.0}
+VARIABLES = (
+    *("ASCEND_GLOBAL_LOG_LEVEL", "HCCL_RDMA_TC", "HCCL_RDMA_SL", "ACLNN_CACHE_LIMIT", "HOST_CACHE_CAPACITY"),
+    *("ASCEND_ENHANCE_ENABLE", "PYTORCH_NPU_ALLOC_CONF", "ASCEND_LAUNCH_BLOCKING"),
+)
 NO_LINK = {
     "Transit Size(MB)": 0,
     "Transit Time(ms)": 0,
@@ -149,6 +154,8 @@ def write_documents(directory: Path, output: Path) -> None:
         "rank_id": 0,
     }
     (directory / "profiler_info_0.json").write_text(json.dumps(info))
+    metadata = {"ENV_VARIABLES": dict.fromkeys(VARIABLES, ""), "model": "own"}
+    (directory / "profiler_metadata.json").write_text(json.dumps(metadata))
     times = {
         "Elapse Time(ms)": 0.2,
         "Transit Time(ms)": 0.1,
@@ -260,6 +267,17 @@ def operator(name: str, start: float, duration: float) -> dict[str, Any]:
     return {"ph": "X", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": duration, "cat": "cpu_op", "args": {}}
 
 
+def copy(number: int, *, has_end: bool = True, has_call: bool = True, connection: int = 0) -> list[dict[str, Any]]:
+    """Return a copy on the device, as the trace has it, with both ends of the flow that started it."""
+    at = time_text(210.0 + number).strip()
+    flow = {"name": f"HostToDevice{number}", "id": str(connection or 100 + number), "cat": "HostToDevice"}
+    drawn = {"ph": "X", "name": "MEMCPY_ASYNC", "pid": 2, "tid": 2, "ts": at, "dur": 0.5}
+    call = {**drawn, "name": "AscendCL@aclrtMemcpyAsync", "pid": 5, "tid": 9}
+    ends = [{"ph": "s", "pid": 5, "tid": 9, "ts": at, **flow}] if has_call else []
+    ends += [{"ph": "f", "pid": 2, "tid": 2, "ts": at, "bp": "e", **flow}] if has_end else []
+    return [{**drawn, "args": {"Task Type": "SDMA_SQE"}}, {**call, "args": {}}, *ends]
+
+
 def inspected(directory: Path) -> Contract:
     return inspect(read_recording(directory))
 
@@ -327,7 +345,7 @@ def change_rows(file: str, change: Callable[[list[list[str]]], list[list[str]]])
 
 def change_document(file: str, change: Callable[[Any], object]) -> Callable[[Path], None]:
     def rewrite(directory: Path) -> None:
-        path = directory / file if file.startswith("profiler_info") else directory / OUTPUT / file
+        path = directory / file if file.startswith("profiler_") else directory / OUTPUT / file
         document = json.loads(path.read_text())
         changed = change(document)
         path.write_text(json.dumps(document if changed is None else changed))
@@ -553,6 +571,12 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
     ("I108", change_cell(STEP, 0, "Preparing", 20000.0), "preparing_ends_with_the_first_work"),
     ("S102", change_document("profiler_info_0.json", lambda d: d.pop("end_info") and d), "profiler_info_is_whole"),
     ("S102", change_document("profiler_info_0.json", lambda d: d.pop("rank_id") or d), "profiler_info_is_whole"),
+    ("S102", change_document(METADATA, lambda d: d.pop("ENV_VARIABLES") and d), "the_environment_is_recorded"),
+    (
+        "S102",
+        change_document(METADATA, lambda d: d["ENV_VARIABLES"].pop("HCCL_RDMA_TC") or d),
+        "the_environment_is_recorded",
+    ),
 ]
 
 
@@ -1226,6 +1250,10 @@ CLUSTER_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
         "times_and_matrix_are_of_one_run",
         lambda d: d.update({CLUSTER_MATRIX: json.loads(json.dumps(d[CLUSTER_MATRIX]).replace(group_of(d), "77"))}),
     ),
+    (
+        "an_index_is_of_its_type",
+        lambda d: d.update({CLUSTER_STEPS: [line.replace(",rank,3,", ',rank,"(3, 4)",') for line in d[CLUSTER_STEPS]]}),
+    ),
     ("a_stage_is_joined_by_its_groups", lambda d: d[GROUPS].update({"collective": [[0, 1, 2], [3]]})),
     ("the_table_of_a_cluster_has_rows", lambda d: d.update({CLUSTER_STEPS: d[CLUSTER_STEPS][:1]})),
 ]
@@ -1306,6 +1334,36 @@ def test_a_breach_in_a_cluster_is_found(tmp_path, check, change):
     assert check in [name for _, name in found(clustered(tmp_path / "broken", change), Severity.ERROR)]
 
 
+COPIES = {
+    "all have both": ([{}] * 12, []),
+    "one has no end": ([{}] * 11 + [{"has_end": False}], ["copies_have_their_call"]),
+    # An older version draws flows of kernels only.
+    "none has an end": ([{"has_end": False}] * 12, []),
+    # One was started before the recording.
+    "one has no call": ([{}] * 11 + [{"has_call": False}], []),
+    "two have no call": ([{}] * 10 + [{"has_call": False}] * 2, ["copies_have_their_call"]),
+    "none has a call": ([{"has_call": False}] * 12, []),
+    "two have no connection": ([{}] * 10 + [{"has_call": False, "connection": 4294967295}] * 2, []),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_on_the_device_have_their_call(rank, name):
+    copies, said = COPIES[name]
+    change_document(TRACE, lambda d: d.extend(one for at, how in enumerate(copies) for one in copy(at, **how)))(rank)
+    assert [check for code, check in found(rank) if code == "C116"] == said
+
+
+def test_copies_of_a_captured_graph_have_no_call_of_their_own(rank):
+    events = [one for at in range(12) for one in copy(at, has_call=at < 9)]
+    events += [
+        {"ph": "M", "name": "process_name", "pid": 5, "tid": 0, "args": {"name": "CANN"}},
+        {**copy(50)[1], "name": "AscendCL@aclmdlRICaptureBegin"},
+    ]
+    change_document(TRACE, lambda d: d.extend(events))(rank)
+    assert not [check for code, check in found(rank) if check == "copies_have_their_call"]
+
+
 # The real corpus
 
 
@@ -1331,6 +1389,30 @@ def test_real_output_breaks_no_invariant(msinsight, name):
     assert contract.cycles
     assert by_invariants(contract, Severity.ERROR) == []
     assert by_invariants(contract, Severity.WARNING) == []
+
+
+@pytest.mark.parametrize("older", ["_gc_detect_threshold", "_export_type"])
+def test_variables_are_asked_of_releases_and_exports_that_record_them(rank, older):
+    def change(document: Any) -> None:
+        settings = document["config"]["experimental_config"]
+        if older == "_export_type":
+            settings[older] = ["db"]
+        else:
+            del settings[older]
+
+    change_document("profiler_info_0.json", change)(rank)
+    change_document(METADATA, lambda d: d.pop("ENV_VARIABLES") and d)(rank)
+    assert "the_environment_is_recorded" not in {finding.check for finding in inspected(rank).findings}
+
+
+def test_a_lost_file_of_metadata_is_a_warning(rank):
+    (rank / METADATA).unlink()
+    lost = [finding for finding in inspected(rank).findings if finding.check == "the_environment_is_recorded"]
+    assert [(one.code.name, one.severity, Path(one.place).name) for one in lost] == [
+        ("A102", Severity.WARNING, METADATA)
+    ]
+    (rank / METADATA).write_text("{")
+    assert "the_environment_is_recorded" not in {finding.check for finding in inspected(rank).findings}
 
 
 def test_the_cut_sample_of_2023_breaks_no_invariant_with_an_error(msinsight):

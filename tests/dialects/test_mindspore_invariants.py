@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +88,17 @@ def shifted_by_an_hour(lines: list[str]) -> list[str]:
     return [lines[0], *(",".join([str(int(row[0]) + hour), *row[1:]]) for row in rows)]
 
 
+def peak_of(lines: list[str]) -> int:
+    """Return the last place at which memory has risen, and is recorded twice before it falls."""
+    totals = [int(line.split(",")[1]) for line in lines[1:]]
+    places = range(1, len(totals) - 2)
+    return max(at + 1 for at in places if totals[at - 1] < totals[at] == totals[at + 1] > totals[at + 2])
+
+
+def without(lines: list[str], place: int) -> list[str]:
+    return [*lines[:place], *lines[place + 1 :]]
+
+
 def swapped(lines: list[str], one: int, other: int) -> list[str]:
     lines[one], lines[other] = lines[other], lines[one]
     return lines
@@ -165,6 +177,9 @@ RECORDED = {
         in_lines(MEMORY, lambda lines: [lines[0], *(one for line in lines[1:] for one in (line, line))]),
         "I114",
     ),
+    "a record twice": (GRAPH, in_lines(MEMORY, lambda lines: [*lines[:5], *lines[4:]]), "I114"),
+    "a record at a peak lost": (GRAPH, in_lines(MEMORY, lambda lines: without(lines, peak_of(lines))), "I107"),
+    "a record at a peak, PyNative": (PYNATIVE, in_lines(MEMORY, lambda lines: without(lines, peak_of(lines))), "I107"),
     "memory backwards": (GRAPH, in_lines(MEMORY, lambda lines: swapped(lines, 3, 4)), "I106"),
     "more memory than reserved": (GRAPH, replace(MEMORY, "2560,1073741824,2560", "2560,2048,2560"), "I107"),
     "memory beside the grain": (GRAPH, replace(MEMORY, "2560,1073741824,2560", "2561,1073741824,2561"), "I107"),
@@ -209,6 +224,46 @@ def test_records_of_earlier_sessions_are_no_other_run(copy_recording):
     earlier = "1795161968310116743,2048,1073741824,2048\n"
     in_lines(MEMORY, lambda lines: [lines[0], earlier, *lines[1:]])(directory)
     assert inspect(read_recording(directory)).findings == ()
+
+
+def on_a_coarse_clock(lines: list[str]) -> list[str]:
+    rows = [line.split(",", 1) for line in lines[1:]]
+    return [lines[0], *(f"{int(time) // 1000 * 1000},{rest}" for time, rest in rows)]
+
+
+@pytest.mark.parametrize(("times", "codes"), [(1, set()), (9, {"I114"})])
+def test_on_a_coarse_clock_two_events_may_be_of_one_tick(copy_recording, times, codes):
+    directory = copy_recording(GRAPH)
+    in_lines(MEMORY, on_a_coarse_clock)(directory)
+    assert inspect(read_recording(directory)).findings == ()
+    in_lines(MEMORY, lambda lines: [*lines[:4], *[lines[4]] * times, *lines[4:]])(directory)
+    assert {one.code.name for one in inspect(read_recording(directory)).findings} == codes
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "codes"),
+    [
+        ("2026-11-21-11:52:48", "2026-11-21-11:52:48", set()),
+        # In Kathmandu, and where summer time ends between the two.
+        ("2026-11-21-17:37:48", "2026-11-21-17:37:48", set()),
+        ("2026-11-21-17:37:48", "2026-11-21-16:37:48", set()),
+        # Longer than what a time within 15 minutes can tell.
+        ("2026-11-21-11:30:00", "2026-11-21-11:50:00", set()),
+        ("2026-11-21-11:53:48", "2026-11-21-11:53:48", {"I113"}),
+        ("2026-11-21-11:51:48", "2026-11-21-11:51:48", {"I113"}),
+        ("2026-11-21-17:38:48", "2026-11-21-17:38:50", {"I113"}),
+    ],
+)
+def test_operators_run_in_the_window_that_the_log_tells_of(copy_recording, start, stop, codes):
+    directory = copy_recording(GRAPH)
+    log = the(directory, "*.log")
+    text = log.read_text(encoding="utf-8")
+    for word, moment in (("start", start), ("stop", stop)):
+        text = re.sub(rf"\[[0-9:-]+\](.*CpuProfiler {word}\.)", rf"[{moment}]\1", text)
+    log.write_text(text, encoding="utf-8")
+    findings = inspect(read_recording(directory)).findings
+    assert {one.code.name for one in findings} == codes
+    assert {one.check for one in findings} <= {"executions_lie_in_the_window_of_the_log"}
 
 
 # -- 2.0 on a CPU: the same files, and the timeline made of them as 2.0 makes it -------------------------------------

@@ -120,6 +120,33 @@ def test_real_output_is_clean(version):
         assert "train_metadata" in cycle.artifacts
 
 
+def test_a_file_with_the_version_alone_is_a_warning(summary):
+    write(summary, EVENTS[:1])
+    found = [f for f in inspect(read_recording(summary)).findings if f.check == "a_summary_file_has_a_record"]
+    assert [(one.code.name, one.severity, one.place) for one in found] == [("C103", Severity.WARNING, NAME)]
+
+
+def image(tag: str) -> bytes:
+    return part(1, part(1, tag.encode()) + part(4, b""))
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([scalar("loss/auto", 1.0), scalar("loss/auto", 2.0), image("loss/auto")], {"S103"}),
+        # A summary operator of the user's may have the name of another.
+        ([scalar("x", 1.0), scalar("x", 2.0), image("x")], set()),
+        # A parameter may be called like the loss.
+        ([scalar("loss/auto", 1.0) + image("loss/auto")] * 2 + [image("loss/auto")], set()),
+    ],
+)
+def test_a_value_is_of_one_kind_in_all_steps(summary, records, said):
+    events = [event(100.0 + step, part(5, one), step) for step, one in enumerate(records, 1)]
+    write(summary, [VERSION, GRAPH, *events])
+    found = inspect(read_recording(summary)).findings
+    assert {one.code.name for one in found if one.check == "a_value_of_a_summary_is_of_its_kind"} == said
+
+
 def test_every_flipped_bit_of_a_file_is_found(summary):
     whole = (summary / NAME).read_bytes()
     for place in range(len(whole)):

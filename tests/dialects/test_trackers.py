@@ -40,6 +40,11 @@ BLOCKS = {
         "I107 blocks_of_an_address_follow_each_other",
     ),
     "another last user": (r"\{0-\},0", "{0-},7", "I106 users_of_a_block_are_tasks_of_its_life"),
+    "a release of another block": (
+        r"\A(.*\n\d+,)\d+,",
+        r"\1-1,",
+        "S103 a_block_inside_another_has_no_times",
+    ),
     "another node": (r"MatMul-op0,kernel_graph", "MatMul-op9,kernel_graph", "I101 a_block_names_its_task"),
     "another graph": (r"MatMul-op0,kernel_graph_0", "MatMul-op0,kernel_graph_7", "I101 a_block_names_its_task"),
 }
@@ -61,6 +66,23 @@ def test_a_simple_tracker_leaves_the_users_of_a_block_blank(tracked: Path) -> No
     table = next(tracked.rglob("memory_block.csv"))
     table.write_text(re.sub(r"\{[0-9-]*\}", "", table.read_text()))
     assert found(tracked) == set()
+
+
+def test_a_block_inside_another_has_neither_of_its_times(tracked: Path) -> None:
+    table = next(tracked.rglob("memory_block.csv"))
+    changed = re.sub(r"\A(.*\n)\d+,\d+,", r"\1-1,-1,", table.read_text())
+    table.write_text(changed)
+    assert "S103 a_block_inside_another_has_no_times" not in found(tracked)
+
+
+def test_tasks_of_another_run_are_found(tmp_path: Path) -> None:
+    places = [tmp_path / name for name in ("one", "other")]
+    for seed, place in enumerate(places):
+        generate("memtrack", seed=seed, operators=4 + seed, conditions={"npu": True}).write(place)
+        assert found(place) == set()
+    here, there = (next(place.rglob("tracker_graph.ir")) for place in places)
+    here.write_text(there.read_text())
+    assert "I101 tasks_are_the_operators_of_the_graph" in found(places[0])
 
 
 @pytest.fixture

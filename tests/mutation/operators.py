@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import gzip
 import sqlite3
-import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tests.mutation import records
 from tests.mutation.sheets import Cell, Edit, Part, Row, Sheet, applied, number_parts, sheet_of
 
 #: Formats whose bytes are not text.
@@ -549,31 +551,22 @@ def _exchange_names(view: View) -> Iterator[Site]:
 # -- records of a summary --------------------------------------------------------------------------------------------
 
 
-def _records(raw: bytes) -> list[bytes]:
-    found, at = [], 0
-    while at < len(raw):
-        (length,) = struct.unpack_from("<Q", raw, at)
-        found.append(raw[at : at + 16 + length])
-        at += 16 + length
-    return found
-
-
 def _record_sites(view: View) -> Iterator[Site]:
     if view.form != "tfrecord":
         return
-    count = len(_records(view.raw))
+    count = len(records.split(view.raw))
 
     def drop(at: int) -> Callable[[bytes], bytes]:
-        return lambda raw: b"".join(one for i, one in enumerate(_records(raw)) if i != at)
+        return lambda raw: b"".join(one for i, one in enumerate(records.split(raw)) if i != at)
 
     def double(at: int) -> Callable[[bytes], bytes]:
-        return lambda raw: b"".join(one * (2 if i == at else 1) for i, one in enumerate(_records(raw)))
+        return lambda raw: b"".join(one * (2 if i == at else 1) for i, one in enumerate(records.split(raw)))
 
     def swap(at: int) -> Callable[[bytes], bytes]:
         def change(raw: bytes) -> bytes:
-            records = _records(raw)
-            records[at], records[at + 1] = records[at + 1], records[at]
-            return b"".join(records)
+            found = records.split(raw)
+            found[at], found[at + 1] = found[at + 1], found[at]
+            return b"".join(found)
 
         return change
 
@@ -583,6 +576,79 @@ def _record_sites(view: View) -> Iterator[Site]:
         yield Site("duplicate a row", kind, f" record {at}", double(at))
         if at + 1 < count:
             yield Site("swap two rows", kind, f" record {at}", swap(at))
+    for name, kept in _LOSSES.items():
+        if count > 1 or name in ("every row twice", "all rows gone"):
+            yield Site(name, "", "", _kept_records(kept))
+    for column in records.COLUMNS:
+        parts = records.parts_of(view.raw, column)
+        if parts and isinstance(parts[0].value, bytes):
+            yield from _record_texts(view, column, parts)
+        elif parts:
+            yield from _record_numbers(view, column, parts)
+
+
+def _kept_records(kept: Callable[[int, int], int]) -> Callable[[bytes], bytes]:
+    def change(raw: bytes) -> bytes:
+        found = records.split(raw)
+        return b"".join(one * kept(number, len(found)) for number, one in enumerate(found))
+
+    return change
+
+
+def _in_records(column: str, new: dict[records.Part, records.Value]) -> Callable[[bytes], bytes]:
+    values = {(one.record, one.place): value for one, value in new.items()}
+    return lambda raw: records.changed(raw, column, values)
+
+
+def _record_texts(view: View, column: str, parts: list[records.Part]) -> Iterator[Site]:
+    values = sorted({one.value for one in parts if isinstance(one.value, bytes)})
+    for one in view.some(parts):
+        place = f" record {one.record}"
+        yield Site("rename a value", column, place, _in_records(column, {one: one.value + b"x"}))
+        yield Site("empty a value", column, place, _in_records(column, {one: b""}))
+        if others := [value for value in values if value != one.value]:
+            other = view.random.choice(others)
+            yield Site("value of another row", column, place, _in_records(column, {one: other}))
+    if len(values) > 1:
+        yield Site("one value in a whole column", column, "", _in_records(column, dict.fromkeys(parts, values[0])))
+
+
+def _constant(value: float, _: float) -> float:
+    return value
+
+
+def _record_numbers(view: View, column: str, parts: list[records.Part]) -> Iterator[Site]:
+    numbers = [one for one in parts if not isinstance(one.value, bytes) and isfinite(one.value)]
+    if not numbers:
+        return
+    values = {one: float(one.value) for one in numbers}
+    unit = view.unit(column) or "-"
+    span = max(values.values()) - min(values.values()) or 1.0
+
+    def of(some: list[records.Part], compute: Callable[[float], float]) -> Callable[[bytes], bytes]:
+        """Change values; a step is whole, and never below 0."""
+        new = {one: min(max(compute(values[one]), -_LARGEST_FLOAT), _LARGEST_FLOAT) for one in some}
+        return _in_records(column, {p: max(round(n), 0) if isinstance(p.value, int) else n for p, n in new.items()})
+
+    for one in view.some(numbers):
+        place = f" record {one.record}"
+        for operator, compute in (
+            ("zero a value", lambda value: 0.0),
+            ("negate a value", lambda value: -value),
+            ("change a value by a tenth", lambda value: float(_ten_percent(Decimal(value)))),
+            ("move a value beyond the column", lambda value: value + 1.5 * span),
+            ("move a value before the column", lambda value: value - 1.5 * span),
+        ):
+            yield Site(operator, column, place, of([one], compute), unit)
+        if others := sorted({value for value in values.values() if value != values[one]}):
+            other = view.random.choice(others)
+            yield Site("value of another row", column, place, of([one], partial(_constant, other)), unit)
+    yield Site("a thousand times too large", column, "", of(numbers, lambda value: value * 1000), unit)
+    yield Site("a thousand times too small", column, "", of(numbers, lambda value: value / 1000), unit)
+    if len(numbers) > 3:
+        half = numbers[len(numbers) // 2 :]
+        yield Site("second half of a column ahead", column, "", of(half, lambda value: value + 10 * span), unit)
+        yield Site("second half of a column back", column, "", of(half, lambda value: value - span), unit)
 
 
 # -- databases -------------------------------------------------------------------------------------------------------
@@ -677,16 +743,30 @@ def _database_values(view: View, stored: _Stored) -> Iterator[Site]:
         for row in view.some(filled):
             place = f" row {row[0]}"
             yield Site("empty a value", name, place, _in_database((update, (None, row[0]))))
+            if isinstance(row[number], str) and row[number]:
+                yield Site("rename a value", name, place, _in_database((update, (row[number] + "x", row[0]))))
             if others := [value for value in values if value != row[number]]:
                 other = view.random.choice(others)
                 yield Site("value of another row", name, place, _in_database((update, (other, row[0]))))
+        span = max((row[number] for row in numeric), default=0) - min((row[number] for row in numeric), default=0) or 1
         for row in view.some(numeric):
             for operator, compute in changes:
                 change = _in_database((update, (compute(row[number]), row[0])))
                 yield Site(operator, name, f" row {row[0]}", change, unit or "-")
-            span = max(one[number] for one in numeric) - min(one[number] for one in numeric) or 1
-            moved = _in_database((update, (min(row[number] + span + span // 2, _LARGEST), row[0])))
-            yield Site("move a value beyond the column", name, f" row {row[0]}", moved, unit or "-")
+            for operator, by in (("move a value beyond the column", 3), ("move a value before the column", -3)):
+                moved = max(-_LARGEST, min(row[number] + span * by // 2, _LARGEST))
+                yield Site(operator, name, f" row {row[0]}", _in_database((update, (moved, row[0]))), unit or "-")
+        if len(filled) > 1 and len(values) > 1:
+            same = f'update "{table}" set "{column}" = ? where "{column}" is not null'
+            yield Site("one value in a whole column", name, "", _in_database((same, (filled[0][number],))))
+        if len(numeric) > 3:
+            half = numeric[len(numeric) // 2][0]
+            for operator, by in (("second half of a column ahead", span * 10), ("second half of a column back", -span)):
+                if max(abs(row[number]) for row in numeric) + abs(by) < _LARGEST:
+                    shift = (
+                        f'update "{table}" set "{column}" = "{column}" + ? where rowid >= ? and "{column}" is not null'
+                    )
+                    yield Site(operator, name, "", _in_database((shift, (by, half))), unit or "-")
         if numeric:
             whole = f'update "{table}" set "{column}" = '
             yield Site("negate a column", name, "", _in_database((f'{whole} -"{column}"', ())), unit or "-")
@@ -715,6 +795,8 @@ def _database_losses(stored: _Stored) -> Iterator[Site]:
         yield Site("every row twice", table, "", _in_database((f'insert into "{table}" select * from "{table}"', ())))
 
 
+#: What a scalar of a summary file can hold.
+_LARGEST_FLOAT = 3e38
 #: What a column of SQLite can hold.
 _LARGEST = (1 << 63) - 1
 _PARTS = ("percent", "fraction")

@@ -31,7 +31,6 @@ FAULTY = (
     "minddata",
     "parallel_strategy",
     "torch_npu-2023",
-    "hta-neg_queue",
 )
 
 
@@ -115,7 +114,7 @@ def build(place: Path, *, pattern: str = "*", corpus: Path | None = None, only_s
     """Write every subject whose name matches below `place`."""
     made = [*_recorded(place, pattern), *_generated(place, pattern, only_small=only_small)]
     if not only_small:
-        made += _real(place, corpus or RECORDINGS.parent, pattern)
+        made += real(place, corpus or RECORDINGS.parent, pattern)
     return made
 
 
@@ -170,7 +169,8 @@ def _generate(place: Path, name: str, layout: str, ranks: int, changed: dict[str
     return Subject(name=name, directory=folder / "run", expected=expected, other=folder / "other", is_generated=True)
 
 
-def _real(place: Path, corpus: Path, pattern: str) -> Iterator[Subject]:
+def real(place: Path, corpus: Path, pattern: str) -> Iterator[Subject]:
+    """Copy every real directory whose name matches one of the globs, separated by `|`."""
     clean = [
         directory
         for folder in ("recorded", "msinsight", "mindinsight", "gpu")
@@ -181,7 +181,7 @@ def _real(place: Path, corpus: Path, pattern: str) -> Iterator[Subject]:
     ]
     layouts = {directory: {cycle.layout.id for cycle in survey(directory).cycles} for directory in clean}
     for directory in clean:
-        if not fnmatch.fnmatch(directory.name, pattern):
+        if not any(fnmatch.fnmatch(directory.name, glob) for glob in pattern.split("|")):
             continue
         copied = shutil.copytree(directory, place / "real" / directory.name)
         for folder, _, files in os.walk(copied):

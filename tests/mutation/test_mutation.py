@@ -5,21 +5,28 @@ from __future__ import annotations
 import gzip
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from perfguard.artifacts.layout import layouts
+from perfguard.artifacts.readers.summary import read_records
 from perfguard.contract import reading
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
+from perfguard.testing import generate
 from tests.contract.together import inspect_together
+from tests.mutation import records
 from tests.mutation import run as suite
 from tests.mutation import subjects as directories
 from tests.mutation.freedoms import FREEDOMS, Freedom, freedom_of
 from tests.mutation.operators import OPERATORS, Site, sites_of, view_of
 from tests.mutation.run import Plan, Report, lines_of, run
 from tests.mutation.sheets import applied, number_parts, sheet_of
+from tests.mutation.subjects import Subject
 from tests.mutation.values import values_of
 
 CSV = 'Name,"Shapes, all",Start(us)\nadd,"[2, 3]",17.5\t\nmul,"a ""b""\r\nc",18\n'
@@ -133,6 +140,50 @@ class TestOperators:
         }
         assert all(site.change(raw) != raw for site in found)
 
+    def test_the_values_of_a_database_are_renamed_and_moved_in_time(self, tmp_path: Path) -> None:
+        path = tmp_path / "some.db"
+        with sqlite3.connect(path) as base:
+            base.execute("create table TASK (name text, startNs integer)")
+            base.executemany("insert into TASK values (?, ?)", [("add", 10), ("add", 20), ("mul", 30), ("mul", 40)])
+        base.close()
+        raw = path.read_bytes()
+        found = sites(tmp_path, "sqlite", raw)
+
+        def after(operator: str, column: str) -> list[Any]:
+            site = next(site for site in of(found, operator) if site.column == f"TASK.{column}")
+            path.write_bytes(site.change(raw))
+            with closing(sqlite3.connect(path)) as base:
+                return [value for (value,) in base.execute(f"select {column} from TASK order by rowid")]
+
+        assert {"addx", "mulx"} & set(after("rename a value", "name"))
+        assert after("second half of a column ahead", "startNs") == [10, 20, 330, 340]
+        assert after("second half of a column back", "startNs") == [10, 20, 0, 10]
+        assert min(after("move a value before the column", "startNs")) < 0
+        assert after("one value in a whole column", "name") == ["add"] * 4
+
+    def test_the_records_of_a_summary_are_changed_and_packed_again(self, tmp_path: Path) -> None:
+        files = generate("summary", seed=1, ranks=1, conditions={}).files
+        name, raw = next((name, raw) for name, raw in files.items() if name.endswith("_MS"))
+        found = sites(tmp_path, "tfrecord", raw)
+
+        def values(raw: bytes, column: str) -> list[Any]:
+            return [one.value for one in records.parts_of(raw, column)]
+
+        def after(operator: str, column: str) -> bytes:
+            new = next(site for site in of(found, operator) if site.column == column).change(raw)
+            (tmp_path / name).write_bytes(new)
+            read_records(tmp_path / name, {})  # the checksums are right
+            return new
+
+        steps, times = values(raw, "step"), values(raw, "wall_time")
+        assert any(tag.endswith(b"x") for tag in values(after("rename a value", "tag"), "tag"))
+        assert max(values(after("move a value beyond the column", "step"), "step")) > max(steps)
+        assert max(values(after("move a value beyond the column", "wall_time"), "wall_time")) > max(times)
+        assert values(after("second half of a column back", "wall_time"), "wall_time")[-1] < times[-1]
+        assert values(after("second half of the rows gone", ""), "wall_time") == times[:3]
+        scaled = values(after("a thousand times too large", "scalar"), "scalar")
+        assert scaled == pytest.approx([1000 * value for value in values(raw, "scalar")])
+
     def test_the_same_seed_makes_the_same_sites(self, tmp_path: Path) -> None:
         raw = json.dumps(EVENTS).encode()
         first, second = (sites(tmp_path, "chrome-trace", raw) for _ in range(2))
@@ -154,6 +205,28 @@ class TestFreedoms:
     def test_every_freedom_is_of_a_writer_and_names_where(self) -> None:
         assert all((one.layout, one.slot, one.column) != ("*", "*", "*") for one in FREEDOMS)
         assert not [one for one in FREEDOMS if "no other file" in one.freedom]
+
+    def test_a_file_may_be_dropped_by_its_name_only(self) -> None:
+        slots = {one.id: {slot.name for slot in one.slots} for one in layouts()}
+        for freedom in FREEDOMS:
+            if freedom.mutator == "drop a file":
+                names = slots if freedom.layout == "*" else freedom.layout.split("|")
+                assert set(freedom.slot.split("|")) <= set().union(*(slots[name] for name in names)), freedom
+
+    @pytest.mark.parametrize(
+        ("layout", "slot", "column"),
+        [
+            ("ms-2.0", "step_trace_raw", "npu & graph & !heterogeneous & !dynamic_shape, and no option says it"),
+            ("ms-2.0", "framework_raw", "npu & aicore & graph"),
+            ("ms-1.x", "min_cycle_counter", "optional"),
+            ("minddata", "dataset_iterator_profiling", "!sink, and no option says it"),
+            ("memtrack", "task", "always"),
+            ("cluster", "cluster_step_trace_time", "text"),
+            ("pt-npu", "profiler_metadata", "optional"),
+        ],
+    )
+    def test_that_no_other_file_says_so_makes_no_file_free(self, layout: str, slot: str, column: str) -> None:
+        assert freedom_of("drop a file", layout, slot, column) is None
 
     def test_no_freedom_covers_a_measurement(self) -> None:
         assert freedom_of("change a value by a tenth", "pt-npu", "op_statistic", "Total Time(us)") is None
@@ -226,12 +299,33 @@ def test_a_sample_of_all_mutants_is_found_out(tmp_path: Path) -> None:
     assert 0 < report.rate < 1, told
 
 
+#: Small real directories, one of a family.
+SMALL = "mindspore-2.10-cpu-graph-steps2to4|mindspore-2.10-summary|hta-amd_mi250"
+
+
+def test_small_real_directories_are_not_blamed(tmp_path: Path) -> None:
+    corpus = directories.corpus_directory() or directories.RECORDINGS.parent
+    found = list(directories.real(tmp_path, corpus, SMALL))
+    assert found
+    assert not blamed(found)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_unmutated_directories_are_not_blamed(tmp_path: Path) -> None:
-    found = directories.build(tmp_path, pattern="*,plain,*", corpus=directories.corpus_directory())
-    told = [subject.expected for subject in found]
-    contracts = inspect_together([read_recording(subject.directory) for subject in found], told)
-    for subject, contract in zip(found, contracts, strict=True):
-        blamed = [finding for finding in contract.findings if finding.severity is Severity.ERROR]
-        assert not blamed, (subject.name, blamed[:3])
+    corpus = directories.corpus_directory() or directories.RECORDINGS.parent
+    found = [*directories.build(tmp_path, pattern="*,plain,*"), *directories.real(tmp_path, corpus, "*")]
+    assert any(not subject.is_generated for subject in found)
+    assert not blamed(found)
+
+
+def blamed(found: list[Subject]) -> list[tuple[str, str]]:
+    """Return the errors of undamaged directories."""
+    recordings = [read_recording(subject.directory) for subject in found]
+    contracts = inspect_together(recordings, [subject.expected for subject in found])
+    return [
+        (subject.name, f"{finding.code.name} {finding.place}: {finding.message}")
+        for subject, contract in zip(found, contracts, strict=True)
+        for finding in contract.findings
+        if finding.severity is Severity.ERROR
+    ]

@@ -218,6 +218,7 @@ from blocks anti join met using (cycle, time_ns, does, depth, scope)
 
 -- check: scopes_cover_their_operators
 -- code: I103
+-- invariant: inside_its_whole
 -- headline: a scope is not where its operators are
 -- layouts: ms-2.5+cpu
 -- needs: view_spans, processes
@@ -251,6 +252,7 @@ where start_ns < before_ns
 
 -- check: kernels_take_time
 -- code: I106
+-- headline: a kernel takes no time
 -- severity: warning
 -- needs: kernels
 -- in: kernel_details
@@ -260,6 +262,7 @@ select cycle, row, word(name) as name from kernels where duration_ns = 0
 
 -- check: no_kernel_is_written_twice
 -- code: I114
+-- headline: a row is written twice
 -- needs: kernels
 -- in: kernel_details
 -- about: No two rows of kernel_details are the same in every column: one of them would start in the same ns, on one stream.
@@ -384,6 +387,7 @@ group by cycle
 
 -- check: flows_end_at_what_they_were_made_of
 -- code: I110
+-- headline: flows point to events that are not there
 -- invariant: flows_have_two_ends
 -- layouts: pt-npu
 -- where: level1
@@ -403,6 +407,7 @@ having count(*) >= 0.1 * any_value(flows) and not (count(*) = 1 and any_value(fl
 
 -- check: operators_of_a_thread_nest
 -- code: I112
+-- headline: two operators of a thread overlap
 -- layouts: pt-npu
 -- needs: view_spans
 -- about: An operator that the dispatcher calls (`aten::add`, `npu::...`) ends before the one that called it: torch_npu notes both ends on the
@@ -419,6 +424,7 @@ where start_ns < other_ns and end_ns > other_ns
 
 -- check: the_trace_fits_into_the_window
 -- code: I113
+-- headline: the trace is longer than the window
 -- invariant: inside_the_window
 -- layouts: pt-npu
 -- needs: view_spans, profiler_info_run
@@ -569,3 +575,32 @@ select cycle, row, word(name) as name, word(odd_tensors) as tensors
 from (select *, count(*) over (partition by cycle) as rows from kernels)
 where odd_tensors is not null
 qualify count(*) over (partition by cycle) <= greatest(0.1 * rows, 1)
+
+-- check: copies_have_their_call
+-- code: C116
+-- invariant: copies_ran
+-- headline: the call of a copy is lost
+-- layouts: pt-npu
+-- where: level1
+-- needs: drawn_copies
+-- about: A copy (MEMCPY_ASYNC) on the Ascend Hardware lanes has the end of a flow (HostToDevice): msprof makes both of the same task. Judged where nine in
+--   ten have one: older versions draw flows of kernels only. The other direction does not hold: a copy that the host waits for (aclrtMemcpy) has no task.
+-- tolerance: 1 ns
+-- source: msprof: ascend_hardware_assembler.cpp (GenerateMemcpyAsyncConnectionTrace); all 24 copies of both real ranks of torch_npu level 1
+-- message: no flow ends at the copy at {time_us:.3f} us: what started it is lost
+select cycle, row, start_ns / 1000 as time_us
+from (select *, count(*) over (partition by cycle) as copies from drawn_copies)
+where not has_flow
+qualify count(*) over (partition by cycle) <= greatest(0.1 * copies, if(copies >= 5, 1, 0))
+
+-- check: copies_have_their_call
+-- about: ... which begins at the function of CANN that started the copy. One from before the recording has no beginning. Not checked where a graph was
+--   captured, loaded or run.
+-- tolerance: one copy, and one in ten
+-- source: msprof: cann_assembler.cpp (GetMemcpyAsyncConnectionIds, GenerateConnectionTrace); all 24 copies of both real ranks of torch_npu level 1
+-- message: the flows of {lost} of {copies} copies begin at no call of CANN, the first ends at {time_us:.3f} us: their calls are lost
+select cycle, min(row) filter (not is_begun) as row, count(*) as copies, count(*) filter (not is_begun) as lost,
+  min(start_ns) filter (not is_begun) / 1000 as time_us
+from drawn_copies
+where has_flow and cycle not in (select cycle from cann_sums where is_call_of_a_graph(name))
+group by cycle having lost > greatest(1, 0.1 * copies) and lost < copies

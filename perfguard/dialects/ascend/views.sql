@@ -327,3 +327,22 @@ from flows
 join view_spans on view_spans.cycle = flows.cycle and view_spans.thread = flows.thread and start_ns = time_ns
 where flows.category = number_of('async_npu') and not is_start and duration_ns is not null
 group by flows.cycle;
+
+-- Copies on the device, whether a flow of CANN ends at each, and whether that flow begins somewhere. Its number is that of the connection,
+-- from 4000000000 on that of none.
+create view fill_drawn_copies as
+with copies as (
+  select view_spans.cycle, row, view_spans.thread, start_ns
+  from view_spans join lanes using (cycle, thread)
+  where lanes.name = number_of('Ascend Hardware') and view_spans.name = number_of('MEMCPY_ASYNC')),
+begun as (select distinct cycle, id, id_text from flows where category = number_of('HostToDevice') and is_start),
+ended as (
+  select copies.cycle, copies.row,
+    bool_or(begun.cycle is not null or coalesce(flows.id, try_cast(trim(word(flows.id_text), '"') as bigint)) not between 1 and 3999999999)
+      as is_begun
+  from copies join flows on flows.cycle = copies.cycle and flows.thread = copies.thread and time_ns between start_ns - 1 and start_ns + 1
+  left join begun on begun.cycle = flows.cycle and begun.id is not distinct from flows.id and begun.id_text is not distinct from flows.id_text
+  where flows.category = number_of('HostToDevice') and not is_start
+  group by copies.cycle, copies.row)
+select copies.*, ended.row is not null as has_flow, coalesce(is_begun, false) as is_begun
+from copies left join ended on ended.cycle = copies.cycle and ended.row = copies.row;

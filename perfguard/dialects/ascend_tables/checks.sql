@@ -617,6 +617,7 @@ where launches > rows and cycle not in (from graphs)
 
 -- check: operators_count_the_work_they_started
 -- code: I103
+-- headline: the operators and the trace have different times on the device
 -- invariant: launched_work_ran
 -- layouts: pt-npu
 -- needs: operator_details, reached_tasks
@@ -635,6 +636,7 @@ where abs(here_ns - tasks_ns) > 10 * rows
 
 -- check: operators_share_out_their_time
 -- code: I103
+-- headline: the operators and the trace have different self times
 -- layouts: pt-npu
 -- needs: operator_details, top_operators
 -- in: operator_details
@@ -653,6 +655,7 @@ where rows = operators and abs(here_ns - top_ns) > rows + tied_ns
 
 -- check: a_block_is_written_once
 -- code: I114
+-- headline: a row is written twice
 -- needs: operator_memory
 -- in: operator_memory
 -- about: No two blocks are allocated at the same time, with the same name, size, stream and totals: the second would have grown the total.
@@ -668,6 +671,7 @@ where number > 1 and size_bytes > 0
 
 -- check: modules_are_sampled_once
 -- code: I114
+-- headline: a row is written twice
 -- needs: npu_module_mem
 -- in: npu_module_mem
 -- about: A component of a device has one row at a time.
@@ -680,6 +684,7 @@ where number > 1
 
 -- check: a_task_is_cached_once
 -- code: I114
+-- headline: a row is written twice
 -- needs: l2_cache
 -- in: l2_cache
 -- about: No two rows are the same, task, name and rates: task numbers of a stream come again after 65536 tasks only. Not checked where
@@ -818,6 +823,7 @@ where component = 'PTA' and (total_reserved_bytes is null or total_active_bytes 
 
 -- check: times_of_records_differ
 -- code: I106
+-- headline: all rows have the same time
 -- needs: {table}
 -- in: {table}
 -- each: table, time = memory_record, timestamp_ns; npu_module_mem, timestamp_ns; operator_memory, allocation_time_ns

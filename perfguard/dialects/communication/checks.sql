@@ -130,6 +130,7 @@ from {totals} where does_not_add_up(time_ns, time_sum, rows) or abs(packets - pa
 
 -- check: matrix_agrees_with_communication
 -- code: I109
+-- invariant: references_resolve
 -- needs: communication_matrix_links, communication_operations
 -- in: communication_matrix_links
 -- about: The operator that a link was measured in is one of communication.json.
@@ -147,6 +148,7 @@ left join communication_operations as operations
 where links.op_name <> '' and operations.row is null
 
 -- check: matrix_agrees_with_communication
+-- invariant: communication_adds_up
 -- needs: communication_matrix_entries, communication_operations, matrix_sums
 -- in: communication_matrix_entries
 -- each: part, unit = size, MB; time, ms
@@ -169,6 +171,7 @@ where (cycle, file, step, kind, slowest) not in (select (cycle, file, step, kind
 
 -- check: cluster_communication_is_of_one_run
 -- code: I113
+-- headline: an operation is far from the times of the others
 -- needs: cluster_communication_operations
 -- in: cluster_communication_operations
 -- about: Every operation of every rank starts within a day of the others; totals have no start.
@@ -298,7 +301,7 @@ group by wanted.cycle, members, step, of_rank
 
 -- check: the_total_of_a_matrix_is_the_sum
 -- code: I109
--- invariant: counted_twice_agrees
+-- invariant: totals_are_sums
 -- needs: cluster_communication_matrix_links, cluster_matrix_sums
 -- in: cluster_communication_matrix_links
 -- each: part, value, unit = size, transit_size_bytes, MB; time, transit_time_ns, ms
@@ -320,6 +323,7 @@ where does_not_add_up(here * 1e6, coalesce({part}_all, 0), coalesce(parts, 0))
 
 -- check: the_total_of_a_matrix_is_the_sum
 -- each:
+-- invariant: counted_twice_agrees
 -- about: ... and has each link that they have. Judged where most are there.
 -- message: the total of {members} in {step} has no link {pair}, which its operations have
 with style as (
@@ -349,7 +353,7 @@ where link in ('RDMA', 'HCCS', 'PCIE', 'SIO') and (transit_size_bytes > 0 or tra
 
 -- check: large_packets_are_some_of_the_packets
 -- code: I109
--- invariant: counted_twice_agrees
+-- invariant: figures_follow
 -- needs: {table}_links
 -- in: {table}_links
 -- each: table = communication; cluster_communication

@@ -278,6 +278,7 @@ anti join (select cycle, coalesce(step, '') as step, group_name, hccl_op_name as
 where operation not in ('', 'Total Op Info')
 
 -- check: communication_tables_have_the_same_operations
+-- invariant: totals_are_sums
 -- needs: db_comm_analyzer_matrix, db_comm_analyzer_bandwidth, db_comm_analyzer_time
 -- in: db_comm_analyzer_matrix
 -- about: `<type>-total` of a group moved as much between devices as CommAnalyzerBandwidth says of all operations of that type, and is
@@ -538,6 +539,7 @@ select cycle, any_value(end_time_ns - start_time_ns) / 86400e9 as days
 from db_session_time_info group by cycle having count(*) = 1 and days > 31
 
 -- check: what_the_database_holds_lies_in_the_session
+-- invariant: inside_the_window
 -- about: All times lie in the session: else a table is of another run, or in another unit. A warning of NPU_MODULE_MEM: only newer versions leave
 --   out what is older, and a driver may have sampled before.
 -- tolerance: 10 s: device times are joined with the session's by the profiler's own correlation of clocks
@@ -699,6 +701,7 @@ from lacking('CommAnalyzerTime', 'COMMUNICATION_OP')
 
 -- check: rows_of_the_database_are_written_once
 -- code: I114
+-- headline: a row is written twice
 -- each: table = db_pytorch_api; db_connection_ids; db_pytorch_callchains; db_op_memory; db_npu_op_mem; db_npu_mem; db_hbm;
 --   db_llc; db_cann_api; db_communication_op; db_gc_record; db_session_time_info; db_npu_info; db_host_info;
 --   db_step_trace_time; db_comm_analyzer_bandwidth; db_comm_analyzer_matrix
@@ -713,6 +716,7 @@ select cycle, again as row
 from (select * exclude (row), max(row) as again from {table} group by all having count(*) > 1)
 
 -- check: rows_of_the_database_are_written_once
+-- headline: a row is written twice
 -- each: table = db_communication_task_info
 -- about: So are tasks of operations, where no task of the database runs again, as those of a graph do.
 -- message: it is here a second time, the same in every column
@@ -722,6 +726,7 @@ from (
   group by all having count(*) > 1)
 
 -- check: rows_of_the_database_are_written_once
+-- headline: a row is written twice
 -- severity: warning
 -- each: table = db_acc_pmu; db_soc_bandwidth_level; db_aicore_freq; db_npu_module_mem; db_rank_device_map
 -- about: A warning of readings that the device logs: msprof adds the frequency at the start and at the end to those that were read, which may be
@@ -808,6 +813,7 @@ qualify count(*) over (partition by cycle) <= 0.1 * texts
 
 -- check: call_stacks_are_whole
 -- code: I115
+-- headline: a call stack has gaps
 -- needs: db_pytorch_callchains
 -- in: db_pytorch_callchains
 -- about: The frames of a call stack are numbered from 0 on, without a gap. Exact.
@@ -1040,3 +1046,44 @@ with links as (
 select cycle, row, kind, src_rank, dst_rank, if(has_total, 'a total', 'a fastest one') as has, if(has_total, 'fastest one', 'total') as lacks
 from links
 where has_total <> has_top and cycle in (select cycle from links where has_total) and cycle in (select cycle from links where has_top)
+
+-- check: copies_of_the_database_have_their_call
+-- code: C116
+-- invariant: copies_ran
+-- headline: the call of a copy is lost
+-- needs: db_task, db_cann_api
+-- in: db_cann_api
+-- about: A copy (MEMCPY_ASYNC) was started by a function of CANN: CANN_API has its connection. Not checked where a graph was captured, loaded or run.
+--   One from before the recording may be missing. The other direction does not hold: a copy that the host waits for (aclrtMemcpy) has no
+--   task.
+-- tolerance: one copy, and one in ten
+-- source: msprof: tree_analyzer.cpp (GenHostTask, INVALID_VALUE), task_processor.cpp (hostType MEMCPY_ASYNC); all 24 copies of real output
+-- message: {lost} of {copies} copies have a connection that CANN_API does not have, first {connection}: its rows are lost
+with copies as (
+  select task.cycle, task.connection_id
+  from db_task as task join db_texts on db_texts.cycle = task.cycle and db_texts.id = task.task_type
+  where text = 'MEMCPY_ASYNC' and connection_id between 1 and 4294967294)
+select copies.cycle, count(*) as copies, count(*) filter (called.connection_id is null) as lost,
+  min(copies.connection_id) filter (called.connection_id is null) as connection
+from copies
+left join (select distinct cycle, connection_id from db_cann_api) as called
+  on called.cycle = copies.cycle and called.connection_id = copies.connection_id
+where copies.cycle in (select cycle from db_cann_api) and copies.cycle not in (from database_graphs)
+group by copies.cycle having lost > greatest(1, 0.1 * copies)
+
+-- check: operators_of_the_database_nest
+-- code: I112
+-- needs: db_pytorch_api, db_string_ids
+-- in: db_pytorch_api
+-- about: An operator that the dispatcher calls (`aten::add`, `npu::...`) ends before the one that called it: torch_npu notes both ends on the
+--   thread that runs them.
+-- source: torch: record_function.h, RecordFunction is a scope; torch_npu: prof_db_parse/_fwk_api_db_parser.py; all 444 of real output
+-- message: {name} begins inside of {other} on its thread, and ends {late_us:.6g} us behind it
+select cycle, row, to_json(name)::text as name, to_json(other)::text as other, (end_ns - other_ns) / 1000 as late_us
+from (
+  select api.cycle, row, text as name, start_ns, end_ns, lag(text) over around as other, lag(start_ns) over around as above_ns,
+    lag(end_ns) over around as other_ns
+  from db_pytorch_api as api join db_texts on db_texts.cycle = api.cycle and db_texts.id = api.name
+  where regexp_full_match(text, '[a-z_]\w*::\w+') and end_ns >= start_ns
+  window around as (partition by api.cycle, global_tid order by start_ns, end_ns desc, row))
+where start_ns < other_ns and end_ns > other_ns

@@ -34,6 +34,7 @@ class Invariant(NamedTuple):
 #: Findings come in this order.
 _ORDERED = (
     Invariant(file_headers.a_unit_has_its_time_and_its_ratio, needs=("kernel_details",)),
+    Invariant(file_headers.the_environment_is_recorded, needs=("profiler_info",), layouts=("pt-npu",)),
     Invariant(graph_passes.every_graph_that_was_begun_was_built, layouts=("ir",)),
     Invariant(graph_passes.every_compilation_that_began_was_validated, layouts=("ir",)),
     Invariant(graph_passes.no_graph_failed_to_compile, layouts=("ir",)),

@@ -1,15 +1,29 @@
-"""Rules for headers: columns of counters in kernel_details, process groups of a torch trace."""
+"""Rules for headers: columns of counters in kernel_details, process groups of a torch trace, the environment of a run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from perfguard.findings import Code, Finding
+from perfguard.findings import Code, Finding, Severity
 
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
+
+_METADATA = "profiler_metadata.json"
+#: The environment variables that torch_npu records, of every release that records any.
+_RECORDED = (
+    "ASCEND_GLOBAL_LOG_LEVEL",
+    "HCCL_RDMA_TC",
+    "HCCL_RDMA_SL",
+    "ACLNN_CACHE_LIMIT",
+    "HOST_CACHE_CAPACITY",
+    "ASCEND_ENHANCE_ENABLE",
+    "PYTORCH_NPU_ALLOC_CONF",
+    "ASCEND_LAUNCH_BLOCKING",
+)
 
 
 def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
@@ -27,6 +41,33 @@ def a_unit_has_its_time_and_its_ratio(cycle: Cycle) -> Iterator[Finding]:
         for unit in sorted(units[other] - units[end]):
             message = f"column '{unit}_{end}' is missing: {unit}_{other} is there"
             yield Finding(code=Code.S102, place=f"{artifact.place}:1", message=message)
+
+
+def the_environment_is_recorded(cycle: Cycle) -> Iterator[Finding]:
+    """With the text export, torch_npu writes ENV_VARIABLES into profiler_metadata, with all eight variables.
+
+    It does since 2.1.0.post8, 2.3.1.post2 and 2.4.0, the releases that write `_gc_detect_threshold` into profiler_info.
+    A variable that is not set has an empty text. A warning where the whole file is missing: a copy may lack it, and up to
+    2.4 an analysis for the database alone removed it. Source: torch_npu, profiler_interface.py (_dump_metadata), _utils.py
+    (collect_env_vars) and _profiling_parser.py of 14 releases from 2.1.0.post3 to 2.14.0; real output of torch_npu level 1.
+    """
+    info = cycle.artifacts["profiler_info"]
+    settings = info.content.document.get("config", {}).get("experimental_config", {})
+    is_recorded = "_gc_detect_threshold" in settings and "text" in settings.get("_export_type", ())
+    metadata = cycle.artifacts.get("profiler_metadata")
+    if metadata is None:
+        if is_recorded and "trace_view" in cycle.artifacts and not (cycle.place / _METADATA).exists():
+            place = str(PurePosixPath(info.place).with_name(_METADATA))
+            message = "it is missing, and torch_npu always writes it with the text export"
+            yield Finding(code=Code.A102, severity=Severity.WARNING, place=place, message=message)
+        return
+    recorded = metadata.content.document.get("ENV_VARIABLES")
+    if recorded is None and is_recorded:
+        message = "ENV_VARIABLES is missing, and torch_npu always writes it with the text export"
+        yield Finding(code=Code.S102, place=f"{metadata.place} $", message=message)
+    elif recorded is not None and (lost := [name for name in _RECORDED if name not in recorded]):
+        message = f"{', '.join(lost)} missing: torch_npu always writes {len(_RECORDED)} variables"
+        yield Finding(code=Code.S102, place=f"{metadata.place} $.ENV_VARIABLES", message=message)
 
 
 def process_groups_are_of_the_world(cycle: Cycle) -> Iterator[Finding]:

@@ -75,6 +75,7 @@ where before > start_time_stamp and before < 9223372036854775807
 
 -- check: users_of_a_block_are_tasks_of_its_life
 -- code: I106
+-- headline: a block and its users disagree
 -- needs: memory_block
 -- in: memory_block
 -- about: last_user_task is the last of user_tasks, and before the release. A simple tracker leaves user_tasks blank.
@@ -88,6 +89,7 @@ where coalesce(user_tasks, '') <> '' and (cycle, file) in (select (cycle, file) 
 
 -- check: a_block_names_its_task
 -- code: I101
+-- headline: a block and its task disagree
 -- needs: memory_block, task
 -- in: memory_block
 -- each: part = node_name; graph_name
@@ -104,6 +106,7 @@ where here <> least or here <> most
 
 -- check: tasks_are_the_operators_of_the_graph
 -- code: I101
+-- headline: a task is not in the graph
 -- invariant: counted_twice_agrees
 -- needs: task, tracker_graph
 -- in: task
@@ -115,6 +118,7 @@ from task
 where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time_stamp) from tracker_graph where time_stamp is not null)
 
 -- check: tasks_are_the_operators_of_the_graph
+-- headline: an operator of the graph is not in task.csv
 -- in: tracker_graph
 -- about: ... and the other way round.
 -- message: task {time_stamp} is not in task.csv: {call}
@@ -123,6 +127,8 @@ from tracker_graph
 where time_stamp is not null and (cycle, time_stamp) not in (select (cycle, time_stamp) from task where time_stamp is not null)
 
 -- check: tasks_are_the_operators_of_the_graph
+-- invariant: of_one_run
+-- headline: a task has another name in the graph
 -- about: Both have the same name.
 -- message: task {time_stamp} is {node_name} in task.csv, and here: {call}
 with tasks as (
@@ -142,6 +148,7 @@ where time_stamp <= before
 
 -- check: blocks_of_the_graph_are_listed
 -- code: I101
+-- headline: a block of the graph is not in the list of blocks
 -- invariant: counted_twice_agrees
 -- needs: memory_block, tracker_graph
 -- in: tracker_graph
@@ -173,3 +180,14 @@ from (
     if(producer_task is null, 'producer_task', ''), if(coalesce(task_name, '') = '', 'task_name', '')], lambda name: name <> '') as lost
   from memory_block)
 where len(lost) between 1 and 3
+
+-- check: a_block_inside_another_has_no_times
+-- code: S103
+-- headline: a value does not fit the others of its row
+-- needs: memory_block
+-- in: memory_block
+-- about: A block inside another has -1 for its allocation and for its release, which are those of the other; all other blocks have neither.
+-- source: MindSpore 2.4 and 2.5: mem_tracker.cc (BindDevicePtr, kInSideSomas); later ones have no such blocks
+-- message: block {device_addr} is allocated at {start_time_stamp} and released at {end_time_stamp}: only one of the two is -1
+select cycle, file, row, device_addr, start_time_stamp, end_time_stamp
+from memory_block where (start_time_stamp = -1) <> (end_time_stamp = -1)

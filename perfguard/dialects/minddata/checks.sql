@@ -13,17 +13,20 @@ select cycle, op_id, count(*) as count from pipeline_profiling_operators group b
 
 -- check: the_pipeline_is_a_tree
 -- code: I111
+-- invariant: something_ran
 -- about: Operator 0 is there.
 -- message: there is no operator with op_id 0, which is the root
 select cycle from pipeline_profiling_operators group by cycle having not bool_or(op_id = 0)
 
 -- check: the_pipeline_is_a_tree
+-- invariant: references_resolve
 -- about: Children are there.
 -- message: operator {op_id} has the child {child}, which is not there
 select cycle, row, path || '.children' as path, op_id, child
 from pipeline_children where (cycle, child) not in (select (cycle, op_id) from pipeline_profiling_operators)
 
 -- check: the_pipeline_is_a_tree
+-- invariant: pipeline_adds_up
 -- about: A child has one parent.
 -- message: operator {child} is a child of {first_parent} and of {op_id}
 select cycle, row, path || '.children' as path, op_id, child, first_parent
@@ -248,6 +251,7 @@ where last_rows.parent_id is distinct from named.op_id
 -- in: {table}
 -- each: check, table = every_batch_of_the_iterator_is_whole, dataset_iterator_profiling;
 --   every_batch_of_the_device_queue_is_whole, device_queue_profiling
+-- invariant: values_are_possible
 -- about: A queue has no more entries than it can hold. Exact. They stand where times stand in ms.
 -- message: batch {batch}: {entries:.0f} entries in a queue of {extra:.0f}
 select cycle, row, batch, value_ns / 1000000 as entries, extra
@@ -283,6 +287,7 @@ from batches where slot = '{table}' and kinds <> [1, 2, 0, 3]
 -- in: {table}
 -- each: check, table = every_batch_of_the_iterator_is_whole, dataset_iterator_profiling;
 --   every_batch_of_the_device_queue_is_whole, device_queue_profiling
+-- invariant: all_steps_are_there
 -- about: Batches are numbered one by one; a new epoch may count from 1 again.
 -- message: batch {batch} follows batch {earlier}
 select cycle, row, batch, earlier from batches where slot = '{table}' and batch <> 1 and batch - 1 <> earlier
@@ -338,6 +343,7 @@ from summary_operators where form = '{form}' and label <> own_label
 -- in: {form}
 -- each: check, form = the_summary_agrees_with_itself, minddata_pipeline_summary_json_summary;
 --   the_summary_table_agrees_with_itself, minddata_pipeline_summary_csv_summary
+-- invariant: references_resolve
 -- about: Children are there.
 -- message: {own_label} has the child {child}, which does not exist
 select cycle, '$.children_ids[' || index || ']' as path, own_label, child

@@ -363,6 +363,7 @@ where abs(total_ns - sum_ns) > 2 + 0.000001 * sum_ns
 
 -- check: aicpu_rows_are_numbered
 -- code: I114
+-- headline: the rows are not numbered through
 -- needs: aicpu_intermediate
 -- in: aicpu_intermediate
 -- about: Rows are numbered 1, 2, 3 and so on.
@@ -393,6 +394,7 @@ where time > 1
 
 -- check: aicpu_files_say_the_same
 -- code: I101
+-- headline: executions are missing
 -- about: Every execution of aicpu_intermediate is there.
 -- message: {lost} executions of aicpu_intermediate are not here, the first is number {first}
 select cycle, count(*) as lost, arg_min(serial_number, row) as first
@@ -400,6 +402,7 @@ from aicpu_intermediate anti join output_data_preprocess_aicpu using (cycle, ser
 group by cycle
 
 -- check: aicpu_files_say_the_same
+-- headline: an execution has other times in another file
 -- each: column = total_time; dispatch_time; execution_time; run_start; run_end
 -- about: Rows of output_data_preprocess_aicpu and aicpu_intermediate with one number are one execution: all that they share agrees.
 -- tolerance: 1 ns
@@ -412,6 +415,7 @@ where abs(here_ns - there_ns::hugeint) > 1
 
 -- check: compute_times_are_the_details
 -- code: I101
+-- headline: operators are missing
 -- layouts: ms-1.x, ms-2.0
 -- needs: output_op_compute_time, aicore_intermediate_detail
 -- in: output_op_compute_time
@@ -445,6 +449,7 @@ select distinct cycle, off, known from compute_times where off > 0.1 * known
 
 -- check: compute_times_are_the_details
 -- code: I101
+-- headline: an operator has another time in another file
 -- about: compute_time of an operator = its execution_time in aicore_intermediate_detail.
 -- tolerance: relative 1e-4 (six digits are printed, or those of a float), and 1 ns
 -- message: {name}: {here_ns} ns here, {there_ns} ns in aicore_intermediate_detail
@@ -562,6 +567,7 @@ where is_counted and abs(here_ns - there_ns) > 0.00002 * here_ns + 0.5 * ({round
 
 -- check: gpu_executions_lie_together
 -- code: I113
+-- headline: an execution is far from the times of the others
 -- needs: gpu_op_execute_timestamp
 -- in: gpu_op_execute_timestamp
 -- about: All executions begin within a day of most others. The clock is that of a process, in ns.
@@ -574,6 +580,7 @@ where abs(start_ns - usual_ns) > 86400e9
 
 -- check: device_summary_is_of_these_operators
 -- code: I101
+-- headline: a summary does not count what the files list
 -- layouts: ms-2.1, ms-2.3
 -- needs: ascend_timeline_summary_totals, aicore_intermediate_detail
 -- in: ascend_timeline_summary_totals
@@ -621,6 +628,7 @@ where abs({column} - there) > {decimals} + 0.000001 * abs(there)
 
 -- check: every_execution_has_its_time_and_shape
 -- code: I101
+-- headline: the means are of other types than the operators
 -- needs: dynamic_shape_info_operators
 -- in: dynamic_shape_info_operators
 -- at: $.op_type
@@ -645,17 +653,20 @@ from (select *, row_number() over (partition by cycle, type, name order by row) 
 
 -- check: every_execution_has_its_time_and_shape
 -- code: I101
+-- headline: executions, times and shapes of an operator differ in number
 -- about: op_exe_occurrences is the number of op_exe_time and of op_shape, and the same for all operators.
 -- message: executions: {occurrences} in op_exe_occurrences, {times} in op_exe_time, {shapes} in op_shape; most operators have {usual}
 select cycle, row, path, occurrences, times, shapes, usual
 from dynamic_operators where occurrences <> usual or times <> usual or shapes <> usual
 
 -- check: every_execution_has_its_time_and_shape
+-- headline: an operator is listed under another type
 -- about: An operator is listed under its type, the text before the first `-`.
 -- message: it is no operator of type {type}
 select cycle, row, path, type from dynamic_operators where split_part(name, '-', 1) <> type
 
 -- check: every_execution_has_its_time_and_shape
+-- headline: a type and its operators are counted differently
 -- in: dynamic_shape_info_means
 -- about: A type has as many executions as its operators.
 -- message: {here} executions of the type, {times} of its operators
@@ -671,6 +682,7 @@ from dynamic_means where abs(mean_ms - there_ms) > 0.000051
 
 -- check: times_of_dynamic_shapes_are_the_timeline
 -- code: I101
+-- headline: an operator has other times in another file
 -- layouts: ms-1.x, ms-2.0
 -- needs: dynamic_shape_info_operators, output_timeline_data
 -- in: dynamic_shape_info_operators
@@ -689,6 +701,7 @@ where len(times_ms) <> len(durations)
 
 -- check: the_display_is_the_timeline
 -- code: I113
+-- headline: the timeline is drawn at other times
 -- needs: output_timeline_data, ascend_timeline_display
 -- in: ascend_timeline_display
 -- about: An execution of output_timeline_data is an event of the display: name, stream, duration, and one clock apart. If more than one
@@ -722,6 +735,7 @@ group by cycle
 
 -- check: {check}
 -- code: I113
+-- headline: a file is named after another rank
 -- each: check, table, slot, at =
 --   rank_is_that_of_the_file_name, profiler_info_run, profiler_info, rank_id;
 --   documents_are_of_the_rank_in_their_name, ascend_ms_profiler_info_run, ascend_ms_profiler_info, rank_id;
@@ -747,6 +761,7 @@ qualify row_number() over (partition by cycle, optype_name order by row) > 1
 
 -- check: called_types_are_the_types
 -- code: I101
+-- headline: a type has other figures in another file
 -- each: column, there, rounding = compute_time_ns, time_ns, 1; called_times, execution_frequency, 0
 -- about: Time and number of calls of a type are those in aicore_intermediate_type. Silent where more than one type in ten differs, or
 --   all: later versions may count otherwise.
@@ -814,6 +829,7 @@ where step_num is not null and cycle in (select cycle from gpu_steps)
 
 -- check: gpu_steps_have_their_trace
 -- code: I108
+-- invariant: the_profiler_finished
 -- layouts: ms-2.0, ms-2.1, ms-2.3
 -- needs: step_trace_profiling, files
 -- in: step_trace_profiling
@@ -962,6 +978,7 @@ group by cycle, rank
 
 -- check: gpu_timeline_summary_counts_operators
 -- code: I101
+-- headline: a summary does not count what the files list
 -- needs: gpu_timeline_summary_totals, gpu_op_execute_timestamp
 -- in: gpu_timeline_summary_totals
 -- at: $.{key}
@@ -988,6 +1005,7 @@ where not (has_host and total_time_ns > lasts_ns) and abs(total_time_ns - lasts_
 
 -- check: gpu_operators_have_their_activities
 -- code: I104
+-- invariant: launched_work_ran
 -- needs: gpu_op_detail_info, activity_execute_timestamp
 -- in: gpu_op_detail_info
 -- about: Kernels and copies of all operators are counted and timed in the detail table; activity_execute_timestamp has the kernels, so
@@ -1018,6 +1036,7 @@ select cycle, row, {name} as operator from {table} qualify row_number() over (pa
 
 -- check: gpu_names_are_parts_of_the_full_name
 -- code: I114
+-- headline: a name is not the end of its full name
 -- needs: gpu_op_detail_info
 -- in: gpu_op_detail_info
 -- about: op_name is the end of op_full_name behind its last slash, op_type is op_name up to its last hyphen.
@@ -1074,6 +1093,7 @@ qualify row_number() over (partition by cycle, type, task_id, core_id, block_id,
 
 -- check: executed_operators_have_their_mean
 -- code: I101
+-- headline: operators are missing
 -- layouts: ms-1.x, ms-2.0
 -- needs: output_op_compute_time, output_timeline_data
 -- in: output_op_compute_time
@@ -1100,6 +1120,7 @@ where abs(here_ns - there_ns) > operators + 0.000001 * there_ns
 
 -- check: types_have_all_details
 -- code: I101
+-- headline: types of operators are missing
 -- layouts: ms-1.x, ms-2.0
 -- needs: aicore_intermediate_detail, framework_raw
 -- in: aicore_intermediate_type
@@ -1117,6 +1138,7 @@ group by cycle
 
 -- check: aicpu_files_say_the_same
 -- code: I101
+-- headline: an execution has another type in another file
 -- needs: output_data_preprocess_aicpu, aicpu_intermediate
 -- in: output_data_preprocess_aicpu
 -- layouts: ms-1.x, ms-2.0
@@ -1129,6 +1151,7 @@ from output_data_preprocess_aicpu as here join (
 where here.node_type_name <> there.type
 
 -- check: aicpu_files_say_the_same
+-- headline: executions are missing
 -- layouts: ms-1.x, ms-2.0
 -- in: aicpu_intermediate
 -- about: Every execution of output_data_preprocess_aicpu is there.
@@ -1214,6 +1237,7 @@ where coalesce(here.cycle, there.cycle) in (select cycle from flops_scope_links)
 
 -- check: scopes_have_the_operations_of_their_operators
 -- code: I101
+-- headline: nodes and links of the scopes disagree
 -- needs: flops_scope_links, flops_scope_nodes
 -- about: The nodes are the ends of the links, each once.
 -- message: {name}: {nodes} nodes, and {words} it
@@ -1225,6 +1249,7 @@ full join (
 where coalesce(nodes, 0) <> 1 or there.name is null
 
 -- check: scopes_have_the_operations_of_their_operators
+-- headline: the scopes have another depth than their operators
 -- needs: flops_scope_depth, flops
 -- about: max_scope_num is the depth of the deepest scope.
 -- message: max_scope_num is {here}, the deepest operator in flops is in {there} scopes
@@ -1232,3 +1257,27 @@ select cycle, '$.max_scope_num' as path, max_scope_num as here, there
 from flops_scope_depth join (
   select cycle, max(scope_depth(name)) as there from flops where operations_mflop is not null group by cycle) using (cycle)
 where max_scope_num <> there
+
+-- check: executions_of_a_stream_follow_each_other
+-- code: I106
+-- severity: warning
+-- invariant: nothing_overlaps_on_a_stream
+-- headline: work of a stream overlaps
+-- each: table, start = output_timeline_data, start_time_ns; activity_execute_timestamp, start_ns
+-- needs: {table}
+-- in: {table}
+-- about: A stream runs one task at a time: none begins before the one above on its stream ended. Not checked where more than one in ten does. A warning:
+--   that tasks of a stream are in order is documented, when the next of them may begin is not.
+-- tolerance: 10 us, and 2e-5 of the duration: six digits are printed
+-- source: MindSpore 1.x and 2.0: optime_parser.py (start and end of a task by the log of the hardware), gpu_data_saver.cc (kernels by CUPTI); real
+--   output of 1.x, 107 executions
+-- message: {name} begins {early_us:.6g} us before what runs before it on stream {stream} has ended
+with ordered as (
+  select cycle, row, name, stream_id as stream, {start} as start_ns,
+    max({start}::hugeint + duration_ns - (duration_ns * 2e-5)::bigint) over (
+      partition by cycle, stream_id order by {start}, row rows between unbounded preceding and 1 preceding) as before_ns
+  from {table})
+select cycle, row, name, stream, (before_ns - start_ns) / 1000 as early_us
+from (select *, count(*) over (partition by cycle) as rows from ordered)
+where before_ns - start_ns > 10000
+qualify count(*) over (partition by cycle) <= 0.1 * rows

@@ -208,3 +208,16 @@ joined as (
 select cycle, file, row, shown(any_value(stage)::varchar) as stage, some_of(list(member order by member)) as alone
 from stages anti join joined using (cycle, file, row, member)
 group by cycle, file, row
+
+-- check: an_index_is_of_its_type
+-- code: S103
+-- headline: a value does not fit the others of its row
+-- each: table = cluster_step_trace_time; db_cluster_step_trace_time
+-- needs: {table}
+-- in: {table}
+-- about: The index of a rank is its number, that of a stage the list of its ranks.
+-- source: msprof-analyze of 2023 and 26.2: step_trace_time_analysis.py (analyze_step_time); real output of sixteen ranks
+-- message: a row of a {type} has the index {index}
+select cycle, file, row, type, shown(index) as index
+from cluster_steps
+where place = '{table}' and (type = 'rank') <> regexp_full_match(index, '[0-9]+')

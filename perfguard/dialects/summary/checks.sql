@@ -5,6 +5,7 @@
 
 -- check: summary_files_are_in_order
 -- code: I111
+-- headline: the file does not begin with its version
 -- needs: summary_events
 -- in: summary_events
 -- about: The first record is the version.
@@ -138,6 +139,7 @@ where slot in ('summary_events', 'summary_lineage') and file is not null and byt
 
 -- check: a_record_of_a_summary_is_written_once
 -- code: I114
+-- headline: a record is written twice
 -- needs: {table}
 -- in: {table}
 -- each: table = summary_events; summary_lineage
@@ -169,6 +171,7 @@ from landscape_files where folder <> usual
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
+-- headline: an interval is too short or in the wrong place
 -- about: Intervals are numbered from 0, and each has at least three steps or epochs.
 -- source: MindSpore 1.x, 2.0 and 2.10: _summary_collector.py (_check_intervals, _create_epoch_group)
 -- message: interval {key} has {numbers} numbers, and is the {nth}. of the intervals
@@ -177,6 +180,7 @@ from landscape_intervals where len(numbers) < 3 or key <> (place - 1)::varchar
 
 -- check: parameters_of_a_landscape_have_their_files
 -- code: I115
+-- headline: a file is in no interval
 -- about: Parameters are saved in the steps or epochs of the intervals, and in no others.
 -- source: MindSpore 2.0 and 2.10: _summary_collector.py (step_end, epoch_end)
 -- message: {unit} {number} has a file and is in no interval
@@ -185,6 +189,7 @@ from landscape_files
 where (cycle, file, place) not in (select (cycle, file, number) from landscape_numbers)
 
 -- check: parameters_of_a_landscape_have_their_files
+-- headline: a file of an interval is missing
 -- about: ... and in all of them that the training came by: none is left out between two neighbours that are saved. Where the data is sunk, only every
 --   n-th step is seen.
 -- message: {unit} {number} is of an interval and has no file; those before and after it have one
@@ -272,3 +277,35 @@ pipelines as (
   select cycle, file, stem, min(wall_time_ns) / 1e9 as data_s
   from summary_lineage join (from stems where slot = 'summary_lineage') using (cycle, file) where kind = 'dataset_graph' group by all)
 select cycle, file, graph_s, data_s from graphs join pipelines using (cycle, stem) where abs(graph_s - data_s) > 3600
+
+-- check: a_summary_file_has_a_record
+-- code: C103
+-- severity: warning
+-- headline: a summary file without a record
+-- needs: summary_events
+-- in: summary_events
+-- about: A file is made when the first record is written, so it has another one than the version. A warning: the first record may be larger than
+--   `max_file_size`, and then it is left out.
+-- source: MindSpore 2.0 and 2.10: writer.py (BaseWriter.writer, write), _writer_pool.py
+-- message: it has the version and no record: nothing was collected, or the process died
+select cycle, file
+from files
+where slot = 'summary_events' and file is not null
+  and (cycle, file) not in (select (cycle, file) from summary_events where kind <> 'version')
+
+-- check: a_value_of_a_summary_is_of_its_kind
+-- code: S103
+-- headline: a value is of another kind
+-- needs: summary_events
+-- in: summary_events
+-- about: What SummaryCollector collects (`/auto`) is of one kind in all steps: a loss is a scalar, a parameter a histogram, data an image. Not where a step
+--   has several: a parameter may be called like the loss.
+-- source: MindSpore 2.0 and 2.10: _summary_collector.py (_collect_metric, _collect_histogram, _collect_input_data)
+-- message: {tag} of step {step} is a {kind}, in most steps a {usual}
+with kinds as (
+  select cycle, file, tag, step, min(row) as row, min(kind) as kind
+  from summary_values where is_auto group by all having count(distinct kind) = 1),
+most as (
+  select cycle, file, tag, kind as usual from kinds group by cycle, file, tag, kind
+  qualify row_number() over (partition by cycle, file, tag order by count(*) desc, min(row)) = 1)
+select cycle, file, row, tag, step, kind, usual from kinds join most using (cycle, file, tag) where kind <> usual

@@ -3,6 +3,7 @@
 
 -- check: processes_are_named_together
 -- code: I103
+-- headline: a process has no name
 -- invariant: counted_twice_agrees
 -- needs: spans | instants | flows | others
 -- about: Where a process has a name, all have: Kineto writes the names of its own process (the operators') and of devices 0 to 15
@@ -76,6 +77,7 @@ where row > earlier
 
 -- check: events_are_numbered_through
 -- code: I102
+-- headline: events were lost
 -- about: The events of the host carry the numbers 0 to N-1 (Ev Idx): none was lost. Exact, beside events of a GPU as well.
 -- source: every option of the profiler on real output of torch 2.13 on CPU; torch numbers what it recorded before it writes any
 --   of it (torch/csrc/profiler, profiler_kineto.cpp). torch 1.12 numbers nothing.
@@ -106,6 +108,7 @@ having starts <> stops
 
 -- check: operators_of_a_thread_are_nested
 -- code: I112
+-- headline: two operators of a thread overlap
 -- needs: nesting
 -- about: An operator is inside another of its thread, or beside it; the marks of steps count as such. So no operator is longer
 --   than what called it, and none reaches out of the step it began in; but a TorchScript function that forks ends with the last
@@ -122,6 +125,7 @@ where inner_one.outlives_ns > 1000 and inner_one.left_ns > 1000
 
 -- check: flows_begin_and_end_at_operators
 -- code: I110
+-- headline: a flow begins or ends where no operator does
 -- needs: flows
 -- about: Both ends of a flow from forward to backward are at the start of an operator of their thread.
 -- tolerance: 2 ns: two times, each rounded to nanoseconds
@@ -175,6 +179,7 @@ where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
 
 -- check: what_was_to_be_recorded_is_there
 -- code: I113
+-- headline: something that was to be recorded is missing
 -- needs: spans
 -- when: memory
 -- at: $.profile_memory
@@ -215,6 +220,7 @@ having count(input_shapes) = 0 and count(*) filter (name in (
 
 -- check: what_is_there_was_recorded
 -- code: I113
+-- headline: something was recorded though its option was off
 -- needs: instants
 -- at: $.profile_memory
 -- about: Memory events are there only with profile_memory, in a header that says so. The header names what was on and leaves out
@@ -234,6 +240,7 @@ group by cycle
 
 -- check: a_trace_is_named_after_its_end
 -- code: I113
+-- headline: a trace has another time in its name
 -- severity: warning
 -- needs: spans
 -- about: <worker>.<ns>.pt.trace.json carries the time at which it was named: after its last event, within six hours. Only where

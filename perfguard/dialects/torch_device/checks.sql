@@ -222,6 +222,160 @@ join device_facts on device_facts.cycle = work.cycle
 join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
 where devices = 1 and calls.start_ns < last_wait_ns and work.start_ns + work.duration_ns > waited_ns + 100000
 
+-- check: waiting_ends_behind_the_work
+-- needs: device_details, device_waits, spans
+-- about: What was launched into a stream before the host began to wait for that stream (Stream Sync) has ended when the wait ends.
+--   The kernel may run while the wait begins: a wait has the time of its call on the host. So torch's own rule, that nothing of the
+--   stream runs then (_check_stream_sync_overlap), is wrong of right output. Asked where one device ran, and not of graphs.
+-- source: CUPTI, CUpti_ActivitySynchronization: start and end of the function; kineto #1356 says that kernels overlap with it
+-- tolerance: 100 us: the clocks of host and device are brought together with some error
+-- message: {name} ends {late_us:.3f} us after the host has waited for its stream
+with placed as (
+  select work.cycle, work.row, work.name, details.stream, calls.start_ns + calls.duration_ns as time_ns,
+    work.start_ns + work.duration_ns as end_ns
+  from device_work as work
+  join device_details as details on details.cycle = work.cycle and details.row = work.row
+  join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
+  join device_facts on device_facts.cycle = work.cycle and devices = 1
+  where work.cycle in (select cycle from device_waits) and (work.cycle, work.row) not in (select (cycle, row) from graph_work)
+  union all
+  select waits.cycle, null, null, wait_stream, start_ns, start_ns + duration_ns
+  from device_waits as waits join spans using (cycle, row)
+  where wait in (select number from words where text = '"Stream Sync"')),
+waited as (
+  select *, min(if(row is null, end_ns, null)) over (
+    partition by cycle, stream order by time_ns, row nulls last rows between 1 following and unbounded following) as waited_ns
+  from placed)
+select cycle, row, word(name) as name, (end_ns - waited_ns) / 1000 as late_us
+from waited where row is not null and end_ns > waited_ns + 100000
+
+-- check: waits_say_what_they_wait_for
+-- code: S103
+-- headline: a wait lacks what Kineto writes of it
+-- needs: device_waits, spans
+-- invariant: values_are_possible
+-- about: A wait (cuda_sync, with enable_cuda_sync_events) is named after its kind, and has a correlation, a device and a stream. One for
+--   an event of CUDA (Stream Wait Event, Event Sync) has the call that recorded it, or -1 where Kineto does not know it; then it does not
+--   know the stream of the record either. Exact. Both are there since Kineto #808 (September 2023): asked where times have a
+--   base (torch 2.4), or another wait has a call. A call of -1 is right, though torch's own rule refuses it
+--   (_check_stream_wait_corr_id_populated): the event was recorded before the window, on another device, or with CUDA 12.9 or later.
+-- source: kineto CuptiActivity.cpp, CudaSyncActivity::metadataJson; CuptiActivityProfiler.cpp, handleCudaSyncActivity;
+--   torch/profiler/_cupti/monitor_trace.py, after 2.13, writes -1 as the stream of each record; pytorch #195068 for CUDA 12.9
+-- message: {name} {why}
+with waits as (
+  select *, name as kind, coalesce(word(wait)::json ->> '$', '') as said
+  from device_waits join (select cycle, row, word(name) as name, correlation from spans) as spans using (cycle, row)),
+judged as (
+  select waits.cycle, row, name,
+    case
+      when said = '' then 'has no cuda_sync_kind'
+      when said <> name then 'is a wait of another kind (cuda_sync_kind ' || said || ')'
+      when correlation is null then 'has no correlation'
+      when device is null then 'has no device'
+      when wait_stream is null then 'has no stream'
+      when name not in ('Stream Wait Event', 'Event Sync') then null
+      when recorded_by < 0 and recorded_on >= 0
+        then 'has the stream of a record (' || recorded_on || '), and not its call (wait_on_cuda_event_record_corr_id ' || recorded_by || ')'
+      when base_ns is null and waits.cycle not in (select cycle from device_waits where recorded_by is not null) then null
+      when recorded_by is null then 'has no call that recorded the event (wait_on_cuda_event_record_corr_id)'
+      when recorded_on is null then 'has no stream on which the event was recorded (wait_on_stream)'
+    end as why
+  from waits left join traces using (cycle))
+select cycle, row, name, why from judged where why is not null
+
+-- check: waits_are_for_a_record_before_them
+-- code: I106
+-- headline: a wait is for an event that was recorded later
+-- needs: device_waits, spans
+-- invariant: order_of_time
+-- about: The call that recorded an event was made before the wait for it: correlations count the calls of a process. A warning: Kineto took
+--   the last record that it had read when it met the wait, until it looked for the one before it (2026). torch's own rule
+--   (_check_stream_wait_corr_id_in_past) wants the call in the trace as well: one before the window is not.
+-- tolerance: 100 us where the call is in the trace: another thread may be between its number and its time
+-- source: kineto CuptiActivityProfiler.cpp, getWaitEventInfo; torch.profiler._trace_validator of torch 2.13 has the rule
+-- message: {name} (correlation {correlation}) waits for what call {recorded_by} recorded {later}
+select waits.cycle, waits.row, word(spans.name) as name, spans.correlation, recorded_by, 'warning' as severity,
+  coalesce(format('{:.3f} us later', (calls.start_ns - spans.start_ns) / 1000), 'later') as later
+from device_waits as waits
+join spans on spans.cycle = waits.cycle and spans.row = waits.row
+left join device_calls as calls on calls.cycle = waits.cycle and calls.correlation = recorded_by
+where recorded_by >= 0 and (recorded_by > spans.correlation or calls.start_ns > spans.start_ns + 100000)
+
+-- check: waits_are_for_a_call_that_records
+-- code: I115
+-- headline: a wait is for a call that records no event
+-- needs: device_waits, spans
+-- invariant: references_resolve
+-- about: The call that a wait names records events: a launch without attributes, a copy and a wait do not. Calls of a graph and of
+--   cudaLaunchKernelExC may.
+-- source: CUPTI, CUpti_ActivityCudaEvent: its correlation is that of the call that recorded the event
+-- message: {name} waits for what {call} recorded (correlation {recorded_by})
+select waits.cycle, waits.row, word(spans.name) as name, word(calls.name) as call, recorded_by
+from device_waits as waits
+join spans on spans.cycle = waits.cycle and spans.row = waits.row
+join device_calls as calls on calls.cycle = waits.cycle and calls.correlation = recorded_by
+where calls.kind in ('launch', 'copy', 'synchronise') and not calls.may_overlap
+
+-- check: waits_are_for_a_call_that_records
+-- code: I115
+-- headline: a wait does not name the call that recorded its event
+-- about: Where another wait for the same event names a record that was made before this one, Kineto knows one. A warning: until 2026 it
+--   knew those that it had read when it met the wait.
+-- source: kineto CuptiActivityProfiler.cpp, getWaitEventInfo
+-- message: {name} does not say which call recorded event {event}, and call {known} had
+with known as (
+  select cycle, device, event, min(recorded_by) as known
+  from device_waits where recorded_by >= 0 and event is not null
+  group by all)
+select waits.cycle, waits.row, word(spans.name) as name, waits.event, known, 'warning' as severity
+from device_waits as waits
+join spans on spans.cycle = waits.cycle and spans.row = waits.row
+join known on known.cycle = waits.cycle and known.device = waits.device and known.event = waits.event
+where recorded_by < 0 and known < spans.correlation
+
+-- check: collectives_are_described
+-- code: S103
+-- headline: a collective lacks what torch writes of it
+-- needs: collective_details, spans
+-- invariant: values_are_possible
+-- about: The operator of a collective (record_param_comms) has its name, its dtype, the elements that go in and out, and the size of its
+--   group, together. One with none of them is a warning where others have them; torch before 2.1 writes none, so torch's own rule
+--   (_check_nccl_metadata), which wants them of each, refuses right output.
+-- source: torch/csrc/profiler/util.cpp, saveNcclMeta: all of them, or none where no debug info is at hand
+-- message: {name} has {lacks}
+with operators_of as (
+  select details.*, spans.name,
+    [if(collective is null, 'Collective name', null), if(dtype is null, 'dtype', null), if(in_elements is null, 'In msg nelems', null),
+      if(out_elements is null, 'Out msg nelems', null), if(group_size is null, 'Group size', null)] as keys
+  from collective_details as details join operators as spans using (cycle, row)),
+counted as (select *, list_filter(keys, lambda key: key is not null) as missing from operators_of)
+select cycle, row, word(name) as name, 'no ' || list_aggregate(missing, 'string_agg', ', no ') as lacks,
+  if(len(missing) = 5, 'warning', 'error') as severity
+from counted
+where len(missing) between 1 and 4 or len(missing) = 5 and cycle in (select cycle from counted where len(missing) < 5)
+
+-- check: a_kernel_is_of_its_collective
+-- code: I101
+-- headline: a kernel and its collective disagree
+-- needs: collective_details, spans
+-- invariant: counted_twice_agrees
+-- about: The kernel of a collective has what its operator has (External id): name, dtype, elements and size of the group. Exact.
+-- source: kineto output_json.cpp copies them from the operator; torch/profiler/_chrome_trace_export.py as well
+-- message: {name} has {kernel}, its operator {operator}
+with described as (
+  select details.*, spans.name, external_id, category = number_of('cpu_op') as is_operator
+  from collective_details as details join spans using (cycle, row))
+select kernels.cycle, kernels.row, word(kernels.name) as name, each.key || ' ' || each.kernel as kernel, each.operator
+from described as kernels
+join described as hosts on hosts.cycle = kernels.cycle and hosts.external_id = kernels.external_id and hosts.is_operator,
+  unnest([
+    {key: 'Collective name', kernel: word(kernels.collective), operator: word(hosts.collective)},
+    {key: 'dtype', kernel: word(kernels.dtype), operator: word(hosts.dtype)},
+    {key: 'In msg nelems', kernel: kernels.in_elements::text, operator: hosts.in_elements::text},
+    {key: 'Out msg nelems', kernel: kernels.out_elements::text, operator: hosts.out_elements::text},
+    {key: 'Group size', kernel: kernels.group_size::text, operator: hosts.group_size::text}]) as pairs(each)
+where not kernels.is_operator and each.kernel <> each.operator
+
 -- check: nothing_of_a_device_is_there_twice
 -- code: I114
 -- headline: an event is there twice
@@ -459,6 +613,7 @@ where why is not null
 
 -- check: calls_have_their_flow
 -- code: I110
+-- headline: a flow was lost
 -- needs: flows, spans
 -- invariant: flows_have_two_ends
 -- about: A flow between host and device begins or ends at each call. Exact; silent where more than one in ten has none, as in torch 1.8

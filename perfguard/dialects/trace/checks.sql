@@ -2,6 +2,7 @@
 
 -- check: drawn_processes_are_named
 -- code: I103
+-- headline: a process has no name
 -- needs: spans | view_spans | instants | flows | others
 -- layouts: pt-npu, ms-2.5+, ms-2.5+cpu
 -- where: level1
@@ -22,6 +23,7 @@ group by cycle, process
 
 -- check: a_trace_is_of_one_run
 -- code: I113
+-- headline: an event is far from the times of the others
 -- needs: spans | view_spans | instants | flows | others
 -- about: All times of a trace lie together. A run may pause as long as it wants, so none is further than a day from where most
 --   are; where Kineto draws the profiler's own span, none is further than a minute from that and from where most are. Ten times the

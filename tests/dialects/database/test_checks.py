@@ -375,6 +375,18 @@ TENSORS = {"STRING_IDS": texts("1,2;3,4", "FLOAT;FLOAT", "ND;ND", "ND", "N/A")}
 TWO = {"inputShapes": 100, "inputDataTypes": 101, "inputFormats": 102}
 
 
+COPY_CALLS = {
+    "STRING_IDS": texts("MEMCPY_ASYNC", "aclrtMemcpyAsync", "aclmdlRICaptureBegin"),
+    "CANN_API": [called(101, one) for one in range(1, 21)],  # type: ignore[arg-type]
+}
+COPIED = [{**task(one, 100 * one, 100 * one + 90), "taskType": 100} for one in range(1, 21)]
+NAMES = {"STRING_IDS": texts("aten::linear", "aten::addmm", "my range")}
+
+
+def host(name: int, start: int, end: int, thread: int = 1) -> dict[str, Any]:
+    return {"startNs": start, "endNs": end, "globalTid": thread, "name": name, "type": 50001}
+
+
 def record_of(at: int, allocated: int) -> dict[str, Any]:
     return {"component": ID["PTA"], "timestamp": at, "totalAllocated": allocated, "totalReserved": 2048, "deviceId": 0}
 
@@ -472,6 +484,31 @@ def block_of(at: int, allocated: int) -> dict[str, Any]:
             {**LAUNCHES, "TASK": [{**one, "connectionId": -1} for one in KERNEL_ROWS], "COMPUTE_TASK_INFO": DESCRIBED},
             [],
         ),
+        ("copies_of_the_database_have_their_call", {**COPY_CALLS, "TASK": COPIED}, []),
+        # One may be from before the recording.
+        ("copies_of_the_database_have_their_call", {**COPY_CALLS, "CANN_API": COPY_CALLS["CANN_API"][1:], "TASK": COPIED}, []),
+        (
+            "copies_of_the_database_have_their_call",
+            {**COPY_CALLS, "CANN_API": COPY_CALLS["CANN_API"][3:], "TASK": COPIED},
+            ["CANN_API"],
+        ),
+        (
+            "copies_of_the_database_have_their_call",
+            {**COPY_CALLS, "CANN_API": [*COPY_CALLS["CANN_API"][3:], called(102, 99)], "TASK": COPIED},  # type: ignore[arg-type]
+            [],
+        ),
+        # No function of CANN started them.
+        (
+            "copies_of_the_database_have_their_call",
+            {**COPY_CALLS, "CANN_API": COPY_CALLS["CANN_API"][3:], "TASK": [{**one, "connectionId": -1} for one in COPIED]},
+            [],
+        ),
+        ("operators_of_the_database_nest", {**NAMES, "PYTORCH_API": [host(100, 0, 90), host(101, 10, 90)]}, []),
+        ("operators_of_the_database_nest", {**NAMES, "PYTORCH_API": [host(100, 0, 90), host(101, 90, 99)]}, []),
+        ("operators_of_the_database_nest", {**NAMES, "PYTORCH_API": [host(100, 0, 90), host(101, 80, 99)]}, ["PYTORCH_API[1]"]),
+        ("operators_of_the_database_nest", {**NAMES, "PYTORCH_API": [host(100, 0, 90), host(101, 80, 99, thread=2)]}, []),
+        # What a user marks may end at any time.
+        ("operators_of_the_database_nest", {**NAMES, "PYTORCH_API": [host(100, 0, 90), host(102, 80, 99)]}, []),
         ("the_version_of_the_schema_is_whole", {"META_DATA": VERSION}, []),
         ("the_version_of_the_schema_is_whole", {"META_DATA": VERSION[:3]}, ["META_DATA"]),
         ("the_version_of_the_schema_is_whole", {"META_DATA": [{"name": "ENV_VARIABLES", "value": "{}"}]}, []),

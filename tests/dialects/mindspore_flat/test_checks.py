@@ -186,7 +186,8 @@ DAMAGED = {
         r"^(MatMul.*)\n",
         "\\1\n\\1\n",
         f"I102 gpu_activities_are_their_executions {{}}|I103 gpu_timeline_draws_what_ran {DISPLAY}"
-        "|I104 gpu_operators_have_their_activities gpu_op_detail_info_0.csv",
+        "|I104 gpu_operators_have_their_activities gpu_op_detail_info_0.csv"
+        "|I106 warning executions_of_a_stream_follow_each_other {}:2",
     ),
     "a point of a step of a GPU": (
         "gpu",
@@ -462,6 +463,29 @@ def test_the_steps_of_a_gpu_have_their_trace(tmp_path):
     # Of several graphs MindSpore makes none.
     (contract,) = inspect_together([read_recording(tmp_path)])
     assert found(contract) == {f"I113 gpu_framework_is_of_the_graphs {FRAMEWORK}"}
+
+
+@pytest.mark.parametrize(("streams", "changed", "row"), [(1, 1, 3), (2, 1, None), (1, 5, None)])
+@pytest.mark.parametrize(
+    ("kind", "file", "header", "mark", "factor", "more"),
+    [("many", TIMELINE, 1, ",", 1, 0.02), ("gpu", LAUNCHES, 0, ";", 1e-3, 20)],
+)
+def test_executions_of_a_stream_follow_each_other(
+    tmp_path, kind, file, header, mark, factor, more, streams, changed, row
+):
+    written(tmp_path, kind)
+    path = tmp_path / "profiler" / file
+    lines = path.read_text().splitlines()
+    rows = sorted((line.rsplit(mark, 3) for line in lines[header:]), key=lambda cells: float(cells[2]))
+    for at in range(1, 2 * changed, 2):
+        # It lasts 20 us longer than until the next begins.
+        rows[at][3] = f"{(float(rows[at + 1][2]) - float(rows[at][2])) * factor + more:.6g}"
+        rows[at][1] = str(int(rows[at][1]) + streams - 1)
+    path.write_text("\n".join([*lines[:header], *map(mark.join, rows)]) + "\n")
+    (contract,) = inspect_together([read_recording(tmp_path)])
+    check = "I106 warning executions_of_a_stream_follow_each_other"
+    said = {one for one in found(contract) if one.startswith(check)}
+    assert said == (set() if row is None else {f"{check} {file}:{row + header}"})
 
 
 def test_a_timeline_that_was_cut_off_is_not_compared(tmp_path):

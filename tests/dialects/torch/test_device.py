@@ -27,7 +27,9 @@ NUMBERS = {
     "cudaMemcpyAsync": 41,
     "cudaMemsetAsync": 51,
     "cudaDeviceSynchronize": 165,
+    "cudaEventRecord": 135,
     "cudaEventQuery": 138,
+    "cudaStreamWaitEvent": 147,
     "cudaGraphLaunch": 311,
     "cudaStreamBeginCapture": 314,
     "cudaStreamEndCapture": 315,
@@ -426,10 +428,16 @@ def of_an_unknown_device() -> list[Event]:
     return events
 
 
+#: What torch writes of a collective.
+DESCRIBED = {
+    "Collective name": "allreduce", "dtype": "Float", "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": 2,
+}  # fmt: skip
+
+
 def of_a_collective() -> list[Event]:
     """Give the kernel of a collective all that torch's exporter in Python knows of its operator."""
     events = detailed()
-    arguments = {"Collective name": "allreduce", "Record function id": 5, "Sequence number": 3, "Fwd thread id": 0}
+    arguments: dict[str, Any] = {**DESCRIBED, "Record function id": 5, "Sequence number": 3, "Fwd thread id": 0}
     operator = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", **HOST, "ts": 1003, "dur": 2}
     arguments["Ev Idx"] = 0
     events[KERNEL]["args"] |= arguments
@@ -564,3 +572,177 @@ def test_a_clock_of_the_device_that_is_behind_is_a_warning(tmp_path):
     behind = both(late(whole(), 300.0))
     assert ("work_begins_behind_its_launch", "I106", "warning") in found(tmp_path, behind)
     assert "error" not in {severity for _, _, severity in found(tmp_path, behind)}
+
+
+# -- waits of the host and of streams (enable_cuda_sync_events) --------------------------------------------------------
+
+
+def wait(kind: str, ts: float, number: int, dur: float = 2.0, stream: int = 7, **arguments: Any) -> Event:
+    """Return a wait as Kineto writes it (CuptiActivity.cpp, CudaSyncActivity)."""
+    made = {"cuda_sync_kind": kind, "stream": stream, "correlation": number, "device": 0, "context": 1, **arguments}
+    place = {"pid": 0, "tid": abs(stream)}
+    return {"ph": "X", "cat": "cuda_sync", "name": kind, **place, "ts": ts, "dur": dur, "args": made}
+
+
+def for_event(ts: float, number: int, recorded_by: int, recorded_on: int = 7, **arguments: Any) -> Event:
+    """Return the wait of a stream for a record of event 5."""
+    recorded = {"wait_on_stream": recorded_on, "wait_on_cuda_event_record_corr_id": recorded_by}
+    return wait("Stream Wait Event", ts, number, stream=20, wait_on_cuda_event_id=5, **recorded, **arguments)
+
+
+RECORD, SECOND_RECORD = call("cudaEventRecord", 1100, 42, dur=1.0), call("cudaEventRecord", 1300, 142, dur=1.0)
+STREAM_WAIT = call("cudaStreamWaitEvent", 1105, 43, dur=1.0)
+
+
+def waiting(*more: Event) -> list[Event]:
+    """Return a window in which event 5 is recorded twice, and more."""
+    return both([*whole(), RECORD, STREAM_WAIT, SECOND_RECORD, *more])
+
+
+def said(event: Event, **arguments: Any) -> Event:
+    """Return an event with other arguments, without those that are None."""
+    found = {key: value for key, value in {**event["args"], **arguments}.items() if value is not None}
+    return {**event, "args": found}
+
+
+FOR_THE_RECORD = for_event(1105, 43, 42)
+#: Of the kernel of the launch at 1220, which runs from 1227 to 1235.
+OF_THE_STREAM = wait("Stream Sync", 1226, 112, dur=12.0)
+
+
+@pytest.mark.parametrize(
+    "events",
+    {
+        "a wait for a record": waiting(FOR_THE_RECORD),
+        "a record that Kineto does not know": waiting(for_event(1105, 43, -1, -1)),
+        "Kineto before #808": waiting(said(wait("Event Sync", 1105, 43, stream=-1, wait_on_stream=7))),
+        "a record before the window": waiting(for_event(1105, 43, 5)),
+        "torch's exporter in Python does not write the stream": waiting(for_event(1105, 43, 42, -1)),
+        "a record of an event that another stream waited for later": waiting(
+            for_event(1105, 43, -1, -1), for_event(1305, 143, 142)
+        ),
+        "a stream's wait begins while its kernel runs": waiting(OF_THE_STREAM),
+        "a kernel behind the wait": waiting({**OF_THE_STREAM, "ts": 1205.0, "dur": 5.0}),
+        "a wait for the device": waiting(wait("Context Sync", 1900, 201, stream=-1)),
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_waits_that_kineto_may_write_are_right(tmp_path, events):
+    made = document(events[1])
+    if "before #808" in events[0]:
+        del made["baseTimeNanoseconds"]
+    (tmp_path / "rank0.pt.trace.json").write_text(json.dumps(made))
+    findings = inspect(Recording(directory=tmp_path)).findings
+    assert [one.check for one in findings if one.severity is not Severity.NOTE] == []
+
+
+SAYS = ("waits_say_what_they_wait_for", "S103", "error")
+RECORDS = ("waits_are_for_a_call_that_records", "I115")
+
+
+@pytest.mark.parametrize(
+    ("more", "check"),
+    [
+        ([said(FOR_THE_RECORD, correlation=None)], SAYS),
+        ([said(FOR_THE_RECORD, stream=None)], SAYS),
+        ([said(FOR_THE_RECORD, cuda_sync_kind=None)], SAYS),
+        ([said(FOR_THE_RECORD, cuda_sync_kind="Event Sync")], SAYS),
+        ([said(FOR_THE_RECORD, wait_on_cuda_event_record_corr_id=None)], SAYS),
+        ([said(FOR_THE_RECORD, wait_on_stream=None)], SAYS),
+        ([said(FOR_THE_RECORD, wait_on_cuda_event_record_corr_id=-1)], SAYS),
+        ([for_event(1105, 43, 142)], ("waits_are_for_a_record_before_them", "I106", "warning")),
+        ([for_event(1105, 143, 142)], ("waits_are_for_a_record_before_them", "I106", "warning")),
+        ([for_event(1305, 143, 40)], (*RECORDS, "error")),
+        ([FOR_THE_RECORD, for_event(1305, 143, -1, -1)], (*RECORDS, "warning")),
+        ([{**OF_THE_STREAM, "ts": 1126.0, "dur": 1.0}], ("waiting_ends_behind_the_work", "I106", "error")),
+    ],
+    ids=[
+        "no correlation",
+        "no stream",
+        "no kind",
+        "another kind than its name",
+        "no record",
+        "no stream of the record",
+        "a stream of a record that is not known",
+        "a record with a later call",
+        "a record at a later time",
+        "a call that copies",
+        "a record that another wait knows",
+        "a stream's wait that ends in front of its kernel",
+    ],
+)
+def test_waits_that_cannot_be_are_found(tmp_path, more, check):
+    events = waiting(*more)
+    if check[0] == "waiting_ends_behind_the_work":
+        # The kernel of the launch at 1020 ends behind a wait that began behind that launch.
+        events = [{**one, "dur": 280.0} if one["name"] == "gemm" and one["ts"] == 1027 else one for one in events]
+    assert check in found(tmp_path, events)
+
+
+# -- collectives -------------------------------------------------------------------------------------------------------
+
+
+def collective(ts: float, number: int, **arguments: Any) -> Event:
+    """Return the operator that torch records of a collective."""
+    known = {key: value for key, value in {**DESCRIBED, **arguments}.items() if value is not None}
+    operator = {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", **HOST, "ts": ts, "dur": 0.5}
+    return {**operator, "args": {"External id": number, **known}}
+
+
+NOT_DESCRIBED = dict.fromkeys(DESCRIBED)
+
+
+def with_collectives(*operators: Event, **of_the_kernel: Any) -> list[Event]:
+    """Return a window with operators of collectives; the first launches the kernel of correlation 10."""
+    events = whole()
+    events[1]["args"] |= {key: value for key, value in {**DESCRIBED, **of_the_kernel}.items() if value is not None}
+    return [*both(events), *operators]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        with_collectives(collective(1019, 10)),
+        with_collectives(collective(1019, 10, **NOT_DESCRIBED), **NOT_DESCRIBED),
+        # Kineto did not copy the name at first.
+        with_collectives(collective(1019, 10), **{"Collective name": None}),
+        with_collectives(collective(1019, 10), collective(1018, 9, **{"Collective name": "wait", "In msg nelems": 0})),
+    ],
+    ids=["all", "torch before 2.1", "a kernel without the name", "a wait"],
+)
+def test_collectives_that_torch_may_describe_are_right(tmp_path, events):
+    assert found(tmp_path, events) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "check"),
+    [
+        *(
+            (with_collectives(collective(1019, 10, **{key: None})), ("collectives_are_described", "S103", "error"))
+            for key in DESCRIBED
+        ),
+        (
+            with_collectives(collective(1019, 10), collective(1018, 9, **NOT_DESCRIBED)),
+            ("collectives_are_described", "S103", "warning"),
+        ),
+        *(
+            (with_collectives(collective(1019, 10), **{key: value}), ("a_kernel_is_of_its_collective", "I101", "error"))
+            for key, value in (
+                ("Collective name", "broadcast"),
+                ("dtype", "Half"),
+                ("Out msg nelems", 1),
+                ("Group size", 4),
+            )
+        ),
+    ],
+    ids=[
+        *(f"no {key}" for key in DESCRIBED),
+        "none of them",
+        "another name",
+        "another dtype",
+        "other elements",
+        "another group",
+    ],
+)
+def test_collectives_that_lost_what_they_are_are_found(tmp_path, events, check):
+    assert check in found(tmp_path, events)

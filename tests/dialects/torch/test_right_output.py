@@ -171,6 +171,13 @@ def test_a_run_may_pause_and_is_one(tmp_path, events, is_found):
     assert bool(found) == is_found
 
 
+def test_a_finding_of_one_trace_reads_as_what_it_found_and_not_as_its_code(tmp_path):
+    events = [*[event("aten::mm", 5e12 + 10 * n) for n in range(6)], event("aten::mm", 5e15)]
+    findings = inspect(read_recording(written(tmp_path, *events))).findings
+    found = {(one.code.name, one.headline) for one in findings if one.check == "a_trace_is_of_one_run"}
+    assert found == {("I113", "an event is far from the times of the others")}
+
+
 # -- memory -------------------------------------------------------------------------------------------------------------
 
 
