@@ -217,6 +217,7 @@ SHARES = [(None, True), (0.0, True), (0.15, True), (0.16, False), (1.0, False)]
 
 
 @pytest.mark.parametrize("share, is_stored", SHARES)
+@pytest.mark.variants(3)
 def test_times_of_a_busy_machine_become_no_baseline_without_a_reason(store, share, is_stored):
     recording = replace(read_recording(RECORDINGS / "torch-mlp"), others_share=share)
     verdict = run(recording, store, Update.ALL)

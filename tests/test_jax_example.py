@@ -117,6 +117,7 @@ def judged(tmp_path_factory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.variants(3)
 def test_what_holds_in_a_trace_is_checked_by_queries_from_outside(judged, name):
     found = judged[name]
     assert found["layouts"] == ["jax"]

@@ -73,6 +73,7 @@ def test_every_table_says_what_it_is():
 
 
 @pytest.mark.parametrize("name", ["aten::mm", 'a"; drop table spans; --', "with\x00nul", "two\nlines", "größer", ""])
+@pytest.mark.variants(3)
 def test_texts_are_texts(tables, name):
     put_kernels(tables, name)
     found = readable(tables)

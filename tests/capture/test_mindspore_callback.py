@@ -503,6 +503,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG)
+@pytest.mark.variants(3)
 def test_a_call_that_is_wrong_is_one_sentence(tmp_path, on_cpu, arguments, words):
     with pytest.raises(UsageError) as error:
         mindspore_callback(tmp_path / "out", **arguments)

@@ -65,6 +65,7 @@ def test_the_console_script_ends_with_its_exit_code(arguments, code, text):
         (("--help",), 0, "baseline"),
     ],
 )
+@pytest.mark.variants(3)
 def test_every_command_ends_with_its_exit_code(arguments, code, text):
     found = run(*arguments)
     assert (found.exit_code, text in found.output) == (code, True), found.output

@@ -246,6 +246,7 @@ def test_recordings_of_one_workload_in_one_directory_are_told_apart_and_stay_so(
 
 @pytest.mark.parametrize("content", ["[{}]", '{"traceEvents": []}', '{"workloads": {"a": "%s"}}' % ("x" * 10**5)])
 @pytest.mark.parametrize("command", [("report",), ("compare", TORCH), ("history", "add")], ids=str)
+@pytest.mark.variants(3)
 def test_a_large_file_that_is_no_report_is_told_in_a_sentence(tmp_path, monkeypatch, command, content):
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("sqlalchemy", reason="sqlalchemy is not installed")

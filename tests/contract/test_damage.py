@@ -18,7 +18,7 @@ import pytest
 from perfguard.findings import Finding, Severity
 from perfguard.recording import read_recording
 from perfguard.testing import generate
-from tests.contract.together import inspect_together, places
+from tests.contract.together import inspect_together, places, wanted
 
 Damage = Callable[[Path], None]
 
@@ -510,22 +510,24 @@ def judged(directories: Sequence[Path]) -> list[Wrong]:
 
 
 @pytest.fixture(scope="module")
-def before_and_after(tmp_path_factory) -> dict[str, tuple[Wrong, Wrong]]:
+def before_and_after(tmp_path_factory, request) -> dict[str, tuple[Wrong, Wrong]]:
     """Return what is said of the directory of each case as it is, and when it is damaged."""
-    directories = places(tmp_path_factory.mktemp("damage"), len(CASES))
-    for case, place in zip(CASES, directories, strict=True):
+    cases = wanted(request, "case")
+    directories = places(tmp_path_factory.mktemp("damage"), len(cases))
+    for case, place in zip(cases, directories, strict=True):
         generate(case.layout, seed=3, ranks=case.ranks, operators=12, conditions=case.conditions).write(place)
     # Many cases begin with the same directory.
-    kinds = [(case.layout, case.ranks, *sorted(case.conditions.items())) for case in CASES]
+    kinds = [(case.layout, case.ranks, *sorted(case.conditions.items())) for case in cases]
     firsts = dict(zip(reversed(kinds), reversed(directories), strict=True))
     before = dict(zip(firsts, judged([*firsts.values()]), strict=True))
-    for case, place in zip(CASES, directories, strict=True):
+    for case, place in zip(cases, directories, strict=True):
         case.damage(place)
     after = judged(directories)
-    return {case.name: (before[kind], said) for case, kind, said in zip(CASES, kinds, after, strict=True)}
+    return {case.name: (before[kind], said) for case, kind, said in zip(cases, kinds, after, strict=True)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.variants(9)
 def test_what_is_wrong_is_said_and_nothing_of_what_is_right(before_and_after, case):
     before, after = before_and_after[case.name]
     assert before == []
@@ -600,6 +602,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.variants(5)
 def test_what_looks_odd_and_is_right_is_not_said(tmp_path, name):
     layout, conditions, change = RIGHT[name]
     ranks = 3 if layout == "cluster" else 1 + ("communication" in name)

@@ -385,6 +385,7 @@ STOPPED = ("start", "stop", "finalize", "analyse")
         (None, STOPPED, {"C103"}, set()),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_directory_with_nothing_but_its_log_is_told_by_what_the_log_says(cycle, whole, words, errors, warnings):
     if whole:
         shutil.copytree(cycle, cycle.with_name(cycle.name.rsplit("_", 3)[0] + whole))
@@ -435,6 +436,7 @@ def trace_of():
         ([{"ph": "X", "cat": "cpu_op", "name": "aten::mm"}], ()),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_trace_of_torch_is_known_by_what_it_holds_whatever_its_name(tmp_path, document, layouts):
     (tmp_path / "some.json").write_text(json.dumps(document, indent=1))
     contract = inspect(Recording(directory=tmp_path))

@@ -247,6 +247,7 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
         (written("select cycle, name as row, name, 1 as ns from spans"), "its column row is VARCHAR"),
     ],
 )
+@pytest.mark.variants(5)
 def test_a_check_that_is_none_is_refused_with_its_place(text, sentence, tmp_path):
     with refused(sentence):
         checks(tmp_path, text)

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from perfguard.artifacts.conditions import Expectation
 from perfguard.contract import Contract
@@ -16,6 +19,19 @@ from perfguard.recording import Recording
 #: How many are inspected at a time; one at a time costs three times as much.
 TOGETHER = 24
 OPTIONS = InspectionOptions(cycle=True)
+
+
+def wanted(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
+    """Return the values of a parameter in the tests that run with this fixture: what no test wants is not made."""
+    assert request.fixturename is not None
+    asking = [
+        item
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path and request.fixturename in item.fixturenames
+    ]
+    found = [item.callspec.params[parameter] for item in asking if parameter in item.callspec.params]
+    # Several tests may ask for the same value of a table.
+    return list({id(one): one for one in found}.values())
 
 
 def places(above: Path, count: int) -> list[Path]:

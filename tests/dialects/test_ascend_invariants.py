@@ -17,7 +17,7 @@ from perfguard.dialects.invariants import INVARIANTS
 from perfguard.findings import Finding, Severity
 from perfguard.recording import read_recording
 from perfguard.testing import generate
-from tests.contract.together import inspect_together, places
+from tests.contract.together import inspect_together, places, wanted
 
 #: 2025-01-09 in us: every time below counts from here.
 BEGIN = 1736408883_700000
@@ -581,16 +581,18 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory) -> list[Found]:
+def broken(tmp_path_factory, request) -> dict[int, Found]:
     """Return what is found where one breach each was made."""
-    directories = [place / NAME for place in places(tmp_path_factory.mktemp("broken"), len(BREACHES))]
-    for (_, breach, _), directory in zip(BREACHES, directories, strict=True):
+    numbers = wanted(request, "number")
+    directories = [place / NAME for place in places(tmp_path_factory.mktemp("broken"), len(numbers))]
+    for number, directory in zip(numbers, directories, strict=True):
         write_rank(directory)
-        breach(directory)
-    return found_together(directories)
+        BREACHES[number][1](directory)
+    return dict(zip(numbers, found_together(directories), strict=True))
 
 
 @pytest.mark.parametrize("number", range(len(BREACHES)), ids=[f"{n}-{one[2]}" for n, one in enumerate(BREACHES)])
+@pytest.mark.variants(15)
 def test_a_breach_is_found_by_its_invariant(broken, number):
     code, _, check = BREACHES[number]
     assert (code, check) in broken[number]
@@ -887,14 +889,17 @@ DATABASE_BREACHES = [
 
 
 @pytest.fixture(scope="module")
-def broken_databases(tmp_path_factory) -> list[Found]:
-    directories = [place / NAME for place in places(tmp_path_factory.mktemp("broken"), len(DATABASE_BREACHES))]
-    for (_, file, statement, _), directory in zip(DATABASE_BREACHES, directories, strict=True):
+def broken_databases(tmp_path_factory, request) -> dict[int, Found]:
+    numbers = wanted(request, "number")
+    directories = [place / NAME for place in places(tmp_path_factory.mktemp("broken"), len(numbers))]
+    for number, directory in zip(numbers, directories, strict=True):
+        _, file, statement, _ = DATABASE_BREACHES[number]
         damage(write_databases(directory) / file, statement)
-    return found_together(directories)
+    return dict(zip(numbers, found_together(directories), strict=True))
 
 
 @pytest.mark.parametrize("number", range(len(DATABASE_BREACHES)), ids=lambda n: f"{n}-{DATABASE_BREACHES[n][3]}")
+@pytest.mark.variants(4)
 def test_a_breach_in_a_database_is_found(broken_databases, number):
     code, _, _, check = DATABASE_BREACHES[number]
     assert (code, check) in broken_databases[number]
@@ -1315,6 +1320,7 @@ DESCRIBED_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
 
 
 @pytest.mark.parametrize("check, change", DESCRIBED_BREACHES, ids=[check for check, _ in DESCRIBED_BREACHES])
+@pytest.mark.variants(3)
 def test_a_breach_in_a_cluster_with_described_groups_is_found(tmp_path, check, change):
     assert found(clustered(tmp_path / "whole", described), Severity.ERROR) == []
     broken = clustered(tmp_path / "broken", lambda d: (described(d), change(d)))
@@ -1329,6 +1335,7 @@ def test_a_total_of_a_cluster_needs_its_bandwidth(tmp_path):
 
 
 @pytest.mark.parametrize("check, change", CLUSTER_BREACHES, ids=[check for check, _ in CLUSTER_BREACHES])
+@pytest.mark.variants(3)
 def test_a_breach_in_a_cluster_is_found(tmp_path, check, change):
     assert found(clustered(tmp_path / "whole", lambda d: None), Severity.ERROR) == []
     assert check in [name for _, name in found(clustered(tmp_path / "broken", change), Severity.ERROR)]

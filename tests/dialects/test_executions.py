@@ -262,6 +262,7 @@ def test_in_a_long_window_kernels_are_of_the_step_that_launched_them(tmp_path):
         ({"Input Dims": [[]], "Input type": ["double"]}, "double[]"),
     ],
 )
+@pytest.mark.variants(3)
 def test_the_shapes_of_a_torch_operator(tmp_path, arguments, shapes):
     (cycle,) = judged(tmp_path, event("x", 1, 2, args=arguments)).cycles
     assert cycle.executions.inputs.rows() == ([] if shapes is None else [("x", shapes, 1)])

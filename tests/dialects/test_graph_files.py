@@ -200,6 +200,7 @@ def test_places_are_relative_to_what_is_judged(graphs):
 
 
 @pytest.mark.parametrize("cut", range(IR.index("jit"), len(IR.rstrip()), 7))
+@pytest.mark.variants(13)
 def test_an_ir_file_that_was_cut_off_is_found(graphs, cut):
     (graphs / "00_bootstrap_0000.ir").write_text(IR[:cut])
     assert errors(graphs)[0][0] == "S101"

@@ -16,7 +16,7 @@ from perfguard.findings import Severity
 from perfguard.recording import Recording, read_recording
 from tests import conftest
 from tests.conftest import RECORDINGS, corpus_place
-from tests.contract.together import inspect_together, places
+from tests.contract.together import inspect_together, places, wanted
 
 GRAPH, PYNATIVE = "mindspore-graph", "mindspore-pynative"
 DETAIL, TYPES = "cpu_op_detail_info_0.csv", "cpu_op_type_info_0.csv"
@@ -190,15 +190,18 @@ RECORDED = {
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory) -> dict[str, Contract]:
-    directories = places(tmp_path_factory.mktemp("recorded"), len(RECORDED))
-    for (recording, corrupt, _), directory in zip(RECORDED.values(), directories, strict=True):
+def recorded(tmp_path_factory, request) -> dict[str, Contract]:
+    names = wanted(request, "name")
+    directories = places(tmp_path_factory.mktemp("recorded"), len(names))
+    for name, directory in zip(names, directories, strict=True):
+        recording, corrupt, _ = RECORDED[name]
         shutil.copytree(RECORDINGS / recording, directory, dirs_exist_ok=True)
         corrupt(directory)
-    return dict(zip(RECORDED, inspect_together([read_recording(one) for one in directories]), strict=True))
+    return dict(zip(names, inspect_together([read_recording(one) for one in directories]), strict=True))
 
 
 @pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.variants(8)
 def test_a_corrupted_recording_breaks_exactly_these_invariants(name, recorded):
     contract = recorded[name]
     assert invariant_errors(contract) == RECORDED[name][2], contract.findings
@@ -357,14 +360,16 @@ OF_2_0 = {
 
 
 @pytest.fixture(scope="module")
-def of_2_0(tmp_path_factory) -> dict[str, Contract]:
-    directories = [write_2_0(place) for place in places(tmp_path_factory.mktemp("2.0"), len(OF_2_0))]
-    for (corrupt, _), directory in zip(OF_2_0.values(), directories, strict=True):
-        corrupt(directory)
-    return dict(zip(OF_2_0, inspect_together([Recording(directory=one) for one in directories]), strict=True))
+def of_2_0(tmp_path_factory, request) -> dict[str, Contract]:
+    names = wanted(request, "name")
+    directories = [write_2_0(place) for place in places(tmp_path_factory.mktemp("2.0"), len(names))]
+    for name, directory in zip(names, directories, strict=True):
+        OF_2_0[name][0](directory)
+    return dict(zip(names, inspect_together([Recording(directory=one) for one in directories]), strict=True))
 
 
 @pytest.mark.parametrize("name", OF_2_0)
+@pytest.mark.variants(4)
 def test_a_corrupted_directory_of_2_0_breaks_exactly_these_invariants(name, of_2_0):
     assert invariant_errors(of_2_0[name]) == OF_2_0[name][1], of_2_0[name].findings
 
@@ -538,16 +543,19 @@ def test_clean_flat_files_break_none(version, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def corrupted_flat(tmp_path_factory) -> dict[str, Contract]:
-    above = places(tmp_path_factory.mktemp("flat"), len(CORRUPTED_FLAT))
+def corrupted_flat(tmp_path_factory, request) -> dict[str, Contract]:
+    names = wanted(request, "name")
+    above = places(tmp_path_factory.mktemp("flat"), len(names))
     directories = []
-    for (version, corrupt, _), place in zip(CORRUPTED_FLAT.values(), above, strict=True):
+    for name, place in zip(names, above, strict=True):
+        version, corrupt, _ = CORRUPTED_FLAT[name]
         directories.append(write_flat(place, version))
         corrupt(directories[-1])
-    return dict(zip(CORRUPTED_FLAT, inspect_together([Recording(directory=one) for one in directories]), strict=True))
+    return dict(zip(names, inspect_together([Recording(directory=one) for one in directories]), strict=True))
 
 
 @pytest.mark.parametrize("name", CORRUPTED_FLAT)
+@pytest.mark.variants(9)
 def test_corrupted_flat_files_break_exactly_these_invariants(name, corrupted_flat):
     contract = corrupted_flat[name]
     assert invariant_errors(contract) == CORRUPTED_FLAT[name][2], contract.findings

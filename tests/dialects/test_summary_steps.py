@@ -95,6 +95,7 @@ def test_every_value_has_its_kind_and_its_number(tmp_path):
         (1, 4, 6),
     ],
 )
+@pytest.mark.variants(3)
 def test_steps_of_a_frequency_are_clean(found, steps):
     assert found(losses(*steps)) == []
 
@@ -132,6 +133,7 @@ def test_a_step_that_was_lost_is_found_untold(found, steps, message):
         ((1, 2, 3, 4), "summary_steps=6", ["there are no values of steps 5, 6"]),
     ],
 )
+@pytest.mark.variants(3)
 def test_what_is_told_decides(found, steps, expect, messages):
     assert found(losses(*steps), expect) == [f"C101 {message}" for message in messages]
 

@@ -210,6 +210,7 @@ def test_two_small_steps_that_each_passed_are_worse_together():
 @pytest.mark.parametrize("runs", [20, 40, 80])
 @pytest.mark.parametrize("noise", [0.01, 0.02])
 @pytest.mark.parametrize("by", [0.05, 0.07])
+@pytest.mark.variants(3)
 def test_a_step_within_the_tolerance_is_neither_worse_nor_a_creep(runs, noise, by):
     """A line through a step rises more than the step does."""
     found = [told(series(noisy(runs, seed=seed, noise=noise, level=step(runs // 2, by)))) for seed in range(60)]

@@ -239,6 +239,7 @@ def wrong(module_project):
         ("test_same_name_twice", "perfguard was called twice with name='one' in test_w.py::test_same_name_twice;"),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_wrong_call_fails_its_own_test_with_one_sentence(wrong, test, sentence):
     if test == "test_no_backend_named":
         pytest.importorskip("mindspore", reason="it takes both frameworks not to know which one is meant")

@@ -103,6 +103,7 @@ def wrong(module_project):
 
 @pytest.mark.parametrize("mode", ["plain", "gate"])
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.variants(4)
 def test_a_wrong_call_is_one_sentence_with_file_and_line(wrong, mode, name):
     runs, line_of, _ = wrong
     said = runs[mode].line(f"FAILED test_w.py::test_{name} - ").partition(" - ")[2]

@@ -107,6 +107,7 @@ def test_names_of_a_recording_are_no_markup(tmp_path):
 
 @pytest.mark.parametrize("padding", [0, 150, 5000])
 @pytest.mark.parametrize("count", [1, 60, 2500])
+@pytest.mark.variants(3)
 def test_a_long_run_stays_within_what_a_comment_may_have(count, padding):
     failing = show.failing()
     verdicts = [

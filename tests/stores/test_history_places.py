@@ -460,6 +460,7 @@ def set_revision(history: History, revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ["9999", "0000"])
 @pytest.mark.parametrize("writing", [True, False])
+@pytest.mark.variants(3)
 def test_a_history_of_a_newer_perfguard_is_left_as_it_is(place, revision, writing):
     history = opened(place)
     history.add(entry(1, {"steps": 5}))

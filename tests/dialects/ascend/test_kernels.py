@@ -247,6 +247,7 @@ ALL = range(20)
         pytest.param([*(kernel(i) for i in ALL), kernel(19, name="b", wait=0)], [], id="another beside it"),
     ],
 )  # fmt: skip
+@pytest.mark.variants(3)
 def test_what_must_hold_of_kernels(tmp_path, rows, found):
     assert sorted((place, check) for _, _, place, check in broken(tmp_path, rows)) == sorted(found)
 

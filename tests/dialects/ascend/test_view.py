@@ -46,6 +46,7 @@ def right(tmp_path_factory):
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.variants(3)
 def test_of_what_is_right_nothing_is_said(right, layout, ranks):
     assert not said(right[layout, ranks]).findings
 

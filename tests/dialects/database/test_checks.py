@@ -524,6 +524,7 @@ def block_of(at: int, allocated: int) -> dict[str, Any]:
         ("tensors_have_shape_type_and_format", {**TENSORS, "COMPUTE_TASK_INFO": [{**TWO, "inputFormats": 104}]}, []),
     ],
 )  # fmt: skip
+@pytest.mark.variants(8)
 def test_rows_that_were_lost_or_written_twice(check, tables, said):
     assert [place for place, _ in found(check, tables)] == said
 

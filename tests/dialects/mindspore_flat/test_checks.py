@@ -13,7 +13,7 @@ from perfguard.contract.checks import checks_of
 from perfguard.findings import Severity
 from perfguard.recording import read_recording
 from perfguard.testing import generate
-from tests.contract.together import inspect_together, places
+from tests.contract.together import inspect_together, places, wanted
 
 NAMES = {check.name for check in checks_of("mindspore_flat")}
 STEPS, CLUSTER = "step_trace_raw_0_detail_time.csv", "ascend_cluster_analyse_data-parallel_1_1_0.csv"
@@ -428,26 +428,30 @@ RIGHT = ("ms-1.x", "many", "ms-2.0", "gpu", "ms-2.1", "ms-2.3")
 
 
 @pytest.fixture(scope="module")
-def inspected(tmp_path_factory) -> dict[str, Contract]:
+def inspected(tmp_path_factory, request) -> dict[str, Contract]:
     """Return what is said of what is right, and of what is damaged in one way each."""
-    kinds = [*RIGHT, *(kind for kind, *_ in DAMAGED.values())]
+    right, names = wanted(request, "kind"), wanted(request, "name")
+    kinds = [*right, *(DAMAGED[name][0] for name in names)]
     above = places(tmp_path_factory.mktemp("flat"), len(kinds))
     directories = [written(place, kind) for place, kind in zip(above, kinds, strict=True)]
-    for (_, file, old, new, _), directory in zip(DAMAGED.values(), directories[len(RIGHT) :], strict=True):
+    for name, directory in zip(names, directories[len(right) :], strict=True):
+        _, file, old, new, _ = DAMAGED[name]
         path = directory / "profiler" / file
         text = path.read_text()
         path.write_text(re.sub(old, new, text))
         assert path.read_text() != text
     contracts = inspect_together([read_recording(one) for one in directories])
-    return dict(zip([*RIGHT, *DAMAGED], contracts, strict=True))
+    return dict(zip([*right, *names], contracts, strict=True))
 
 
 @pytest.mark.parametrize("kind", RIGHT)
+@pytest.mark.variants(3)
 def test_nothing_is_found_in_what_is_right(inspected, kind):
     assert found(inspected[kind]) == set()
 
 
 @pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.variants(18)
 def test_what_is_changed_is_found_where_it_is(inspected, name):
     _, file, _, _, said = DAMAGED[name]
     assert found(inspected[name]) == set(said.replace("{}", file).split("|"))

@@ -134,6 +134,7 @@ def test_an_operator_outside_of_the_steps_is_found(after, edit):
         lambda document: without(document, "ProfilerStep#"),
     ],
 )
+@pytest.mark.variants(3)
 def test_what_may_run_outside_of_the_steps_is_right(after, edit):
     assert not [one for one in after(edit) if one[0] == "operators_run_in_steps"]
 
@@ -227,6 +228,7 @@ def renamed_to(start: str, ending: str) -> Callable[[Document], None]:
         lambda document: document["traceEvents"].__delitem__(slice(len(document["traceEvents"]) // 2, None)),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_window_without_one_of_its_marks_is_found(after, edit):
     assert ("the_window_is_marked_once", "I113", "error") in after(edit)
 
@@ -299,6 +301,7 @@ def let_threads_share_sequences(document: Document) -> None:
         (lose_a_flow(-1), "a_backward_operator_has_its_flow"),
     ],
 )
+@pytest.mark.variants(3)
 def test_flows_between_forward_and_backward_are_those_of_autograd(after, edit, check):
     assert (check, "I110", "error") in after(edit)
 
@@ -390,6 +393,7 @@ def test_python_functions_are_right_as_torch_writes_them(tmp_path):
         ({"of_4": {"name": "nn.Module: Linear_1x"}}, ("modules_are_named_by_their_number", "I101", "error")),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_python_function_that_was_changed_is_found(tmp_path, changed, check):
     assert check in python_functions(tmp_path, **changed)
 
@@ -454,6 +458,7 @@ def move_lane(name: str, key: str) -> Callable[[Document], None]:
         lambda document: lane_of("thread_name")(document)["args"].update(name="thread 77 (python)"),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_lane_with_half_of_its_metadata_is_found(after, edit):
     assert ("lanes_have_names_and_places", "I103", "error") in after(edit)
 
@@ -573,6 +578,7 @@ def inputs(name: str, change: Callable[[list[Any]], Any]) -> Callable[[Document]
         inputs("Input Dims", lambda found: [[2, 3]] * len(found)),
     ],
 )
+@pytest.mark.variants(3)
 def test_inputs_that_are_described_in_two_ways_are_found(after, edit):
     assert ("inputs_are_described_one_by_one", "S103", "error") in after(edit)
 

@@ -252,6 +252,7 @@ def late(events: list[Event], by_us: float) -> list[Event]:
     }.items(),
     ids=lambda item: item[0],
 )
+@pytest.mark.variants(4)
 def test_what_kineto_may_write_is_right(tmp_path, events):
     assert found(tmp_path, events[1]) == []
 
@@ -355,6 +356,7 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         "the flow of a call",
     ],
 )
+@pytest.mark.variants(7)
 def test_what_was_lost_or_cannot_be_is_found(tmp_path, events, check, code, severity):
     assert (check, code, severity) in found(tmp_path, events)
 
@@ -463,6 +465,7 @@ def of_a_collective() -> list[Event]:
         (with_argument(LAUNCH, "kernel", "unknown", HIP), 4),
     ],
 )
+@pytest.mark.variants(3)
 def test_what_kineto_writes_of_calls_and_work_is_right(tmp_path, events, multiprocessors):
     assert judged_with_devices(tmp_path, events, multiprocessors) == []
 
@@ -503,6 +506,7 @@ FIGURE, COUNT = ("I105", "error"), ("I101", "error")
         (with_argument(KERNEL, "grid", [6, 3, 1], HIP), ("a_call_names_the_kernel_it_launched", *COUNT)),
     ],
 )
+@pytest.mark.variants(3)
 def test_what_kineto_writes_of_calls_and_work_is_found_where_it_was_changed(tmp_path, events, check):
     assert check in judged_with_devices(tmp_path, events)
 
@@ -562,6 +566,7 @@ def test_annotations_that_overlap_do_not_say_which_is_around_a_launch(tmp_path):
         "an annotation of a device",
     ],
 )
+@pytest.mark.variants(3)
 def test_launches_alone_are_an_error_where_a_device_was_recorded(tmp_path, events, severity):
     verdicts = found(tmp_path, [MARK, *events])
     assert ("launched_work_ran", "C112", severity) in verdicts

@@ -121,6 +121,7 @@ def with_devices(named: range, drawn: int) -> Edit:
         (with_devices(range(8), 3), ""),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_trace_names_all_of_its_processes_or_none(edited, edit, code):
     assert [one for one in judged(edited(edit)) if one[1] in ("I103", "S101")] == []
 
@@ -229,6 +230,7 @@ NAMED = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name":
         ([[2, 3], []], False, False),
     ],
 )
+@pytest.mark.variants(3)
 def test_memory_events_are_missed_only_where_bytes_were_allocated(tmp_path, dims, named, is_found):
     args = {"Input Dims": dims, "Ev Idx": 1}
     events = [event("aten::empty", 0, args={"Ev Idx": 0, "Input Dims": [[]]}), event("aten::empty_like", 10, args=args)]
@@ -312,6 +314,7 @@ LAUNCH = {"category": "cuda_runtime", "args": {"correlation": 5}}
         ([step(1, 0), event("aten::mm", 10), step(2, 100), step(3, 200), event("aten::mm", 210)], 3),
     ],
 )
+@pytest.mark.variants(3)
 def test_a_mark_at_an_end_of_the_window_without_work_is_no_step(tmp_path, events, steps):
     found = measured(written(tmp_path, *events))
     assert found["steps"] == steps
@@ -421,6 +424,7 @@ def recording(torch, **more):
 
 @pytest.mark.parametrize("record", [steps_cut_off, storage, no_bytes, only_python, failed_allocation])
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.variants(3)
 def test_a_real_recording_is_right(tmp_path, record):
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     record(torch, str(tmp_path))
