@@ -58,6 +58,7 @@ def test_one_repetition_is_the_source_itself(torch_source: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.variants(1)
 def test_a_scaled_torch_trace_passes_the_check(torch_source: Path, tmp_path: Path, suffix: str) -> None:
     trace = scaling.Trace(torch_source.read_text(encoding="utf-8"))
     repetitions = trace.repetitions_of(MB)

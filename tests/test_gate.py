@@ -156,6 +156,7 @@ def test_a_damaged_baseline_is_red_and_is_kept(store, update, content):
 
 
 @pytest.mark.parametrize("update", [Update.NEW_ONLY, Update.ALL])
+@pytest.mark.variants(1)
 def test_the_first_refresh_creates(store, update):
     verdict = run(read_recording(RECORDINGS / "torch-mlp"), store, update, commit="abc", reason="first")
     assert (verdict.outcome, verdict.refresh, verdict.changes) == (Outcome.PASSED, Refresh.CREATED, ())
@@ -175,6 +176,7 @@ def test_new_only_judges_what_is_there_and_leaves_it(store):
 
 
 @pytest.mark.parametrize("update", [Update.NEW_ONLY, Update.ALL])
+@pytest.mark.variants(1)
 def test_an_invalid_capture_never_becomes_a_baseline(store, tmp_path, update):
     verdict = run(a_step_is_lost(tmp_path), store, update)
     assert (verdict.outcome, verdict.refresh) == (Outcome.INVALID, Refresh.REFUSED)
@@ -185,6 +187,7 @@ def test_an_invalid_capture_never_becomes_a_baseline(store, tmp_path, update):
 # -- everything ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_an_invalid_capture_never_replaces_a_baseline(store, tmp_path):
     run(read_recording(RECORDINGS / "torch-mlp"), store, Update.ALL)
     before = files(store)
@@ -194,6 +197,7 @@ def test_an_invalid_capture_never_replaces_a_baseline(store, tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"format": 1}'])
+@pytest.mark.variants(1)
 def test_an_invalid_capture_never_mends_a_damaged_baseline(store, tmp_path, content):
     store.directory.mkdir()
     store.path(WORKLOAD).write_bytes(content)
@@ -201,6 +205,7 @@ def test_an_invalid_capture_never_mends_a_damaged_baseline(store, tmp_path, cont
     assert store.path(WORKLOAD).read_bytes() == content
 
 
+@pytest.mark.exhaustive
 def test_a_refresh_replaces_a_damaged_baseline_with_a_reason_only(store):
     recording = read_recording(RECORDINGS / "mindspore-graph")
     store.directory.mkdir()
@@ -227,6 +232,7 @@ def test_times_of_a_busy_machine_become_no_baseline_without_a_reason(store, shar
     assert run(recording, store, Update.ALL, reason="it is always busy").refresh in (Refresh.CREATED, Refresh.KEPT)
 
 
+@pytest.mark.exhaustive
 def test_a_baseline_keeps_its_times_from_a_quiet_machine(store):
     recording = read_recording(RECORDINGS / "torch-mlp")
     run(recording, store, Update.ALL)
@@ -311,6 +317,7 @@ def test_a_refresh_of_what_only_changed_needs_no_reason(store):
     assert stored(store).reason == "the first"
 
 
+@pytest.mark.exhaustive
 def test_a_time_of_0_is_not_even_created(store, tmp_path):
     place = tmp_path / "zero"
     shutil.copytree(RECORDINGS / "torch-mlp", place)
@@ -377,6 +384,7 @@ def test_beside_what_is_worse_the_ratchet_stores_nothing(store):
 
 
 @pytest.mark.parametrize("policy", [POLICY, Policy(changed_fails=True)])
+@pytest.mark.variants(1)
 def test_the_ratchet_stores_nothing_of_a_step_that_fails(store, policy):
     """It takes operators along with what got better, and is judged against those that were stored all the same."""
     run(read_recording(GRAPH), store, Update.ALL)
@@ -399,6 +407,7 @@ def test_the_ratchet_creates_nothing(store):
     assert (verdict.outcome, codes(verdict), files(store)) == (Outcome.INCONCLUSIVE, ["B101"], {})
 
 
+@pytest.mark.exhaustive
 def test_the_ratchet_stores_nothing_of_an_invalid_capture_or_of_another_window(store, tmp_path):
     run(read_recording(RECORDINGS / "torch-mlp"), store, Update.ALL)
     before = files(store)
@@ -429,6 +438,7 @@ def test_the_ratchet_asks_for_as_many_processes_as_a_verdict_needs(store, cost, 
 
 
 @pytest.mark.parametrize(("ratio", "outcome", "refresh"), [(1.3, "FAILED", None), (1.0, "PASSED", Refresh.DUE)])
+@pytest.mark.variants(1)
 def test_the_ratchet_stores_what_is_better_where_the_run_side_by_side_says_green(store, ratio, outcome, refresh):
     """The memory is better; the step is slower than stored, which a run side by side denies or confirms."""
     run(read_recording(GRAPH), store, Update.ALL)
@@ -486,6 +496,7 @@ def test_a_whole_recording_is_measured_and_passes_by_itself(name):
     assert verdict.measurements
 
 
+@pytest.mark.exhaustive
 def test_what_is_not_whole_is_not_measured_unless_it_is_ignored(tmp_path):
     recording = a_step_is_lost(tmp_path)
     invalid = examine(recording, workload="w", policy=POLICY)
@@ -519,11 +530,13 @@ def test_a_recording_is_the_same_as_itself(name):
 @pytest.mark.parametrize(
     ("base", "current"), [("torch-mlp", "torch-repeat2"), ("mindspore-graph", "mindspore-pynative")]
 )
+@pytest.mark.variants(1)
 def test_recordings_of_another_window_or_mode_are_inconclusive(base, current):
     found = compare(verdict_of(base), verdict_of(current), policy=POLICY)
     assert (found.outcome, codes(found)) == (Outcome.INCONCLUSIVE, ["B102"])
 
 
+@pytest.mark.exhaustive
 def test_on_another_machine_only_what_is_exact_is_compared():
     base = replace(verdict_of("torch-mlp"), environment=ELSEWHERE)
     found = compare(base, verdict_of("torch-mlp"), policy=POLICY)
@@ -542,6 +555,7 @@ def test_what_is_invalid_is_not_compared_on_either_side(tmp_path):
         assert found.comparisons == ()
 
 
+@pytest.mark.exhaustive
 def test_what_the_report_was_compared_with_is_forgotten(tmp_path):
     good = verdict_of("torch-mlp")
     old = Finding(code=Code.R101, message="told against another baseline")
@@ -571,6 +585,7 @@ def test_the_tolerances_of_now_decide():
 # -- the commit ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_report_is_judged_again_by_the_rules_of_its_tests_own_marker():
     recording = read_recording(RECORDINGS / "torch-mlp")
     whole = examine(recording, workload=WORKLOAD, policy=POLICY)
@@ -610,12 +625,14 @@ def test_a_whole_directory_is_checked_and_measured(name):
         ("steps=4", "C101 the profiled window is not the requested one: 4 steps were requested, but the trace marks 3"),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_is_wrong_is_an_assertion_with_the_findings(expect, said):
     with pytest.raises(AssertionError, match=re.escape(said)) as raised:
         check(RECORDINGS / "torch-mlp" / "profiler", expect=expect)
     assert str(raised.value).startswith(f"INVALID {RECORDINGS / 'torch-mlp' / 'profiler'} (pt-torch: ")
 
 
+@pytest.mark.exhaustive
 def test_what_is_ignored_is_no_assertion():
     assert check(RECORDINGS / "torch-mlp" / "profiler", expect="ranks=2", ignore=["A107"]).passed
     assert check(RECORDINGS / "torch-mlp" / "profiler", expect="ranks=1,steps=3,shapes").passed
@@ -657,6 +674,7 @@ def test_what_is_expected_is_a_text_or_several(expect):
 
 
 @pytest.mark.parametrize("ignore", ["A107", "A107, C1", ["A107"]])
+@pytest.mark.variants(1)
 def test_what_is_ignored_is_a_text_or_several(ignore):
     assert check(RECORDINGS / "torch-mlp" / "profiler", expect=["ranks=2"], ignore=ignore).passed
 
@@ -684,6 +702,7 @@ def _examined(name: str) -> Verdict:
 @pytest.mark.parametrize("name", sorted(BENT))
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
+@pytest.mark.variants(1)
 def test_no_time_of_the_run_changes_an_exact_finding(name, data):
     """Real recordings, whose operators run as often as drawn; every time of the run is drawn, or those of others."""
     verdict = _examined(name)

@@ -80,6 +80,7 @@ def test_json_on_a_terminal_is_the_same_document_without_what_a_terminal_obeys()
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+@pytest.mark.exhaustive
 def test_json_stays_the_same_document_in_every_encoding(value):
     for encoding in ("utf-8", "ascii", "cp437", "cp1252"):
         stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)

@@ -119,6 +119,7 @@ JSON_VALUES = st.recursive(
     row=st.fixed_dictionaries({}, optional={"required": st.lists(NAMES, max_size=1)}),
     rows=st.lists(st.dictionaries(NAMES, JSON_VALUES, max_size=4), min_size=1, max_size=6),
 )
+@pytest.mark.variants(1)
 def test_json_rows_are_judged_as_jsonschema_judges_them(schema, part, row, rows):
     root = with_definitions(schema, part, row)
     names = sorted({name for one in rows for name in one})
@@ -173,6 +174,7 @@ TEXTS = st.one_of(
         lambda n: st.dictionaries(NAMES, st.lists(TEXTS, min_size=n, max_size=n), min_size=1, max_size=4)
     ),
 )
+@pytest.mark.variants(1)
 def test_text_rows_are_judged_as_jsonschema_judges_their_values(schema, part, rows):
     root = with_definitions(schema, part, {})
     table = Table(frame=pl.DataFrame(rows, schema=dict.fromkeys(rows, pl.String)), cells=Cells.TEXT)

@@ -114,6 +114,7 @@ write_timing(window.run(lambda: time.sleep(0.01)), Path(sys.argv[1]))
 """
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_sleeps_stands_still_and_costs_nothing(tmp_path):
     """In a process of its own, with one thread: those of OpenBLAS turn for a while after a product, and that is CPU time."""
     command = [sys.executable, "-c", SLEEPER, tmp_path / "timing.json"]

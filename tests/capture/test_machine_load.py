@@ -40,6 +40,7 @@ def test_what_this_process_and_its_children_use_is_left_out(monkeypatch, busy, o
 
 @pytest.mark.skipif(not busy_ticks(), reason="needs /proc/stat")
 @pytest.mark.parametrize("is_waited_for", [True, False])
+@pytest.mark.variants(1)
 def test_a_child_is_no_other_process(is_waited_for):
     """It works for half a second: as an ended child, and as one that is still there."""
     burn = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"

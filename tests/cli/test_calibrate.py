@@ -93,6 +93,7 @@ def test_the_result_lies_beside_the_baselines_and_no_baseline_is_touched(calibra
         (("--runs", "10", "--no-such-option"), "no-such-option"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_wrong_call_is_a_sentence(tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     done = run("calibrate", *arguments)
@@ -101,6 +102,7 @@ def test_a_wrong_call_is_a_sentence(tmp_path, monkeypatch, arguments, said):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_suite_that_measures_nothing_is_a_sentence(tmp_path):
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
     done = calibrate(tmp_path, "--runs", "10")

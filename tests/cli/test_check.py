@@ -274,6 +274,7 @@ def test_metrics_of_an_invalid_recording_are_not_shown(tmp_path):
 
 
 @pytest.mark.parametrize("ignored", ["C1", "C101", "C"])
+@pytest.mark.variants(1)
 def test_an_ignored_finding_is_shown_and_not_judged(tmp_path, ignored):
     window = {"skip_first": 2, "wait": 0, "warmup": 1, "active": 4, "repeat": 1}
     lost = copied(TORCH, tmp_path / "lost", window=window)
@@ -483,6 +484,7 @@ def test_an_unknown_code_cannot_be_selected(code):
         (("--select", "a1,C101", "--select", "S"), "rows); only A1, C101, S checked"),
     ],
 )
+@pytest.mark.variants(1)
 def test_the_first_line_says_which_codes_alone_were_looked_at(options, end):
     found = run("check", TORCH, *options)
     assert found.exit_code == 0

@@ -35,6 +35,7 @@ def renamed(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["torch-repeat2", "mindspore-graph"])
+@pytest.mark.variants(1)
 def test_a_recording_equals_itself(name):
     found = run("compare", RECORDINGS / name, RECORDINGS / name)
     assert found.exit_code == 0
@@ -65,6 +66,7 @@ def test_in_a_snapshot_another_operator_is_a_regression(renamed):
     )
 
 
+@pytest.mark.exhaustive
 def test_the_order_of_the_two_decides_what_is_new_and_what_is_gone(renamed):
     found = run("compare", renamed, TORCH)
     assert found.exit_code == 1
@@ -83,12 +85,14 @@ def test_another_fingerprint_cannot_be_compared(tmp_path):
     assert {*told.removeprefix("  B102 the baseline belongs to another fingerprint: ").split("; ")} == expected
 
 
+@pytest.mark.exhaustive
 def test_one_other_fact_is_enough(tmp_path):
     found = run("compare", TORCH, copied(TORCH, tmp_path / "other", threads=2))
     assert found.exit_code == 4
     assert "B102 the baseline belongs to another fingerprint: threads: 1 → 2" in found.stdout
 
 
+@pytest.mark.exhaustive
 def test_two_recordings_are_compared_under_whatever_names(tmp_path):
     other = copied(TORCH, tmp_path / "other", workload="tests/another.py::test_name")
     found = run("compare", TORCH, other)
@@ -98,6 +102,7 @@ def test_two_recordings_are_compared_under_whatever_names(tmp_path):
 
 
 @pytest.mark.parametrize("side", ["base", "current"])
+@pytest.mark.variants(1)
 def test_an_invalid_side_makes_the_comparison_invalid(tmp_path, side):
     torn = copied(TORCH, tmp_path / "torn")
     next((torn / "profiler").glob("*.json")).write_text("[]")
@@ -192,6 +197,7 @@ def test_what_nobody_knows_of_a_plain_directory_compares_with_anything(plain, ba
         (GRAPH, "ascend", "device: cpu → ascend"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_recording_cannot_be_compared_with_a_plain_directory_of_another_kind(plain, recorded, other, shown):
     found = run("compare", recorded, plain(other))
     assert found.exit_code == 4
@@ -199,6 +205,7 @@ def test_a_recording_cannot_be_compared_with_a_plain_directory_of_another_kind(p
 
 
 @pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.variants(1)
 def test_a_foreign_directory_compares_with_a_recording(swap):
     pair = (TORCH / "profiler", TORCH)
     found = run("compare", *(reversed(pair) if swap else pair))
@@ -206,6 +213,7 @@ def test_a_foreign_directory_compares_with_a_recording(swap):
     assert found.exit_code in (0, 1)
 
 
+@pytest.mark.exhaustive
 def test_another_environment_is_shown(tmp_path):
     other = copied(TORCH, tmp_path / "other")
     facts = json.loads((other / "recording.json").read_text())
@@ -243,6 +251,7 @@ def slower(tmp_path):
 
 
 @pytest.mark.parametrize("options, exit_code", [((), 1), (("--time", "on"), 1), (("--time", "off"), 0)])
+@pytest.mark.variants(1)
 def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, options, exit_code):
     Path("pyproject.toml").write_text("[tool.perfguard]\ntolerance.step_time = 1.0\n")
     found = run("compare", TORCH, slower, *options)
@@ -354,6 +363,7 @@ def test_a_report_never_takes_the_place_of_one_that_is_compared(tmp_path):
     assert (tmp_path / "a.json").read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_a_report_is_written_through_a_link(tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "link.json").symlink_to("kept/report.json")
@@ -362,6 +372,7 @@ def test_a_report_is_written_through_a_link(tmp_path):
     assert (tmp_path / "kept" / "report.json").is_file()
 
 
+@pytest.mark.exhaustive
 def test_a_comparison_that_was_written_can_be_compared_again(tmp_path, renamed):
     run("compare", TORCH, renamed, "--report", "first.json")
     found = run("compare", "first.json", "first.json")

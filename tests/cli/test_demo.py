@@ -34,6 +34,7 @@ def test_a_green_a_red_and_an_invalid_one_their_page_and_the_next_command(tmp_pa
         ("check short", "INVALID", 3),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_is_shown_is_what_the_commands_say(tmp_path, monkeypatch, command, outcome, code):
     shown = run("demo", "--html", tmp_path / "page.html").stdout
     assert f": perfguard {command}\n" in shown

@@ -39,6 +39,7 @@ def told(stdout: str) -> tuple[str, dict[str, int]]:
 
 
 @pytest.mark.parametrize("recording", [TORCH, GRAPH])
+@pytest.mark.variants(1)
 def test_a_recording_has_lost_nothing_to_itself(recording):
     head, parts = told(run("compare", recording, recording, "--ledger").stdout)
     assert head.startswith("step ")
@@ -74,6 +75,7 @@ def test_one_operator_that_is_faster_is_told_with_what_came_of_it(tmp_path):
     assert changed == {"aten::_log_softmax_backward_data": -20, "LogSoftmaxBackward0": 20}
 
 
+@pytest.mark.exhaustive
 def test_reports_and_stored_baselines_tell_the_same(tmp_path):
     renamed = copied(TORCH, tmp_path / "renamed", replace=('"aten::addmm"', '"aten::baddbmm"'))
     reports = report_file(tmp_path / "a.json", mlp=TORCH), report_file(tmp_path / "b.json", mlp=renamed)

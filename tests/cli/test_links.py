@@ -80,6 +80,7 @@ def test_no_link_of_another_file_system_is_followed(linked, place, scheme):
     assert (found.exit_code, "A109" in found.output, SECRET in found.output) == (3, True, False)
 
 
+@pytest.mark.exhaustive
 def test_a_link_inside_a_directory_and_one_that_the_user_names_are_followed(tmp_path):
     one = copied(TORCH, tmp_path / "runs" / "one")
     (tmp_path / "runs" / "latest").symlink_to("one")

@@ -69,6 +69,7 @@ def test_the_table_shows_every_operator_with_its_counts(name):
 
 
 @pytest.mark.parametrize("wanted", [("aten::addmm",), ("aten::addmm", "aten::t")])
+@pytest.mark.variants(1)
 def test_only_the_operators_named_are_shown(wanted):
     options = [word for name in wanted for word in ("--op", name)]
     assert {one["operator"] for one in operators(TORCH, *options)} == set(wanted)

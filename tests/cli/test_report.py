@@ -141,6 +141,7 @@ def trace_in(page: Path) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-graph"])
+@pytest.mark.variants(1)
 def test_view_writes_a_page_with_the_timeline_inside(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     found = run("view", RECORDINGS / name, "--output", "v.html", "--no-open")
@@ -185,6 +186,7 @@ def test_view_opens_a_browser(tmp_path, monkeypatch):
         (("report", "--metrics"), "steps.json"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_file_of_a_recording_that_is_read_is_never_written_over(tmp_path, command, name):
     shutil.copytree(TORCH, tmp_path / "r")
     (tmp_path / "r" / "profiler" / "more.txt").write_text("the profiler's")
@@ -195,6 +197,7 @@ def test_a_file_of_a_recording_that_is_read_is_never_written_over(tmp_path, comm
     assert (tmp_path / "r" / name).read_bytes() == before
 
 
+@pytest.mark.exhaustive
 def test_what_lies_beside_recordings_is_written_anew(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(TORCH, tmp_path / "r")
@@ -214,6 +217,7 @@ def test_a_file_by_another_name_is_the_same_file(report, tmp_path):
     assert run("report", report, "--json", "other.json").exit_code == 2
 
 
+@pytest.mark.exhaustive
 def test_a_recording_that_is_named_with_its_directory_is_told_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in "ab":
@@ -222,12 +226,14 @@ def test_a_recording_that_is_named_with_its_directory_is_told_once(tmp_path, mon
     assert [one.origin for one in read_run(tmp_path / "all.json").verdicts] == ["two/a", "two/b"]
 
 
+@pytest.mark.exhaustive
 def test_a_page_inside_of_a_recording_is_written_anew(tmp_path):
     shutil.copytree(TORCH, tmp_path / "r")
     for _ in range(2):
         assert run("view", tmp_path / "r", "-o", tmp_path / "r" / "page.html", "--no-open").exit_code == 0
 
 
+@pytest.mark.exhaustive
 def test_recordings_of_one_workload_in_one_directory_are_told_apart_and_stay_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in "abc":

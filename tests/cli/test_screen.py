@@ -79,6 +79,7 @@ def test_a_terminal_has_them_by_itself(worse, arguments, environment, is_coloure
     assert ("\x1b" in text) == is_coloured
 
 
+@pytest.mark.exhaustive
 def test_no_colour_reaches_json_or_a_file(worse, tmp_path):
     out = run("--color", "always", "check", TORCH, "--json").stdout
     assert "\x1b" not in out
@@ -111,6 +112,7 @@ def test_arrows_are_written_in_what_the_output_has():
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_c_locale_is_ascii():
     _, out, err = _in_the_c_locale("compare", TORCH, OTHER)
     assert " -> {'skip_first': 1" in out
@@ -169,6 +171,7 @@ def test_a_table_is_no_wider_than_columns(monkeypatch, columns, command, title):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [40, 200])
+@pytest.mark.variants(1)
 def test_a_table_is_no_wider_than_its_terminal(columns):
     _, text = on_a_terminal([SCRIPT, "ops", str(TORCH)], columns=columns)
     assert_fits(text, "operator  ", columns)
@@ -180,6 +183,7 @@ def assert_fits(text: str, title: str, columns: int) -> None:
     assert max(map(display_width, rows(text, lines[0][:10] if columns < 60 else title))) <= columns
 
 
+@pytest.mark.exhaustive
 def test_a_log_is_whole_and_columns_says_otherwise(monkeypatch):
     whole = run("ops", TORCH).stdout
     assert "autograd::engine::evaluate_function: AddmmBackward0" in whole
@@ -215,6 +219,7 @@ def test_quiet_of_two_that_are_alike_is_one_line():
     )
 
 
+@pytest.mark.exhaustive
 def test_quiet_of_what_is_worse_is_a_line_a_workload_and_the_count(worse):
     found = run("compare", TORCH, worse, "-q")
     first, last = found.stdout.splitlines()

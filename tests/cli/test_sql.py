@@ -131,6 +131,7 @@ def test_names_of_files_that_are_no_utf_8_are_shown(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+@pytest.mark.variants(1)
 def test_names_of_all_kinds_come_out_as_they_went_in(form, tmp_path):
     place, file = trace(tmp_path / "trace", *NASTY), tmp_path / "out" / f"rows.{form}"
     query = 'select name, name as "Name", row from operators order by row'

@@ -55,6 +55,7 @@ def with_another_operator(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         (list, 3, "A107", "error", "3 ranks were started, but rank 2 is missing"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_rank_that_is_not_like_the_others_is_told(tmp_path, change, ranks, code, severity, message):
     found = inspect(read_recording(recorded(tmp_path, change, ranks))).findings
     told = [(f.code.name, f.severity.value) for f in found if f.message.startswith(message)]

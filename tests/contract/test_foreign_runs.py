@@ -244,6 +244,7 @@ def test_a_rank_with_fewer_cycles_than_the_others_is_a_warning(trace):
 
 
 @pytest.mark.parametrize("name", ["trace.json", "my_model.json.gz"])
+@pytest.mark.variants(1)
 def test_a_trace_is_known_by_its_first_words_as_well(trace, name):
     raw = trace.read_bytes()
     (trace.parent / name).write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)

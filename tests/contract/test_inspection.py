@@ -288,6 +288,7 @@ def test_what_you_expect_goes_before_what_was_recorded(copy_recording, recorded,
         ("ranks=4", ["A107", "A107", "A107"], "rank 1"),
     ],
 )
+@pytest.mark.variants(1)
 def test_every_rank_that_is_expected_must_be_there(copy_recording, expected, codes, place):
     contract = inspect(read_recording(copy_recording("torch-mlp")), expectation([expected]))
     found = [(f.code.name, f.rank) for f in contract.findings]
@@ -303,6 +304,7 @@ def test_every_rank_that_is_expected_must_be_there(copy_recording, expected, cod
         ("cycles=3", [("A110", "rank 0", "cycles=3 is expected, but rank 0 has 2")]),
     ],
 )
+@pytest.mark.variants(1)
 def test_every_rank_has_the_expected_number_of_cycles(copy_recording, expected, found):
     contract = inspect(read_recording(copy_recording("torch-repeat2")), expectation([expected]))
     assert [(one.code.name, one.place, one.message) for one in contract.findings] == found
@@ -500,6 +502,7 @@ def test_a_directory_can_be_judged_as_a_layout_it_is_not(copy_recording):
         ("mindspore-graph", {"ranks": 1, "cycles": 1, "files": 7}),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_was_read_is_counted(copy_recording, name, read):
     found = inspected(copy_recording(name)).read
     assert {key: found[key] for key in read} == read

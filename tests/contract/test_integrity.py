@@ -825,6 +825,7 @@ def test_nothing_odd_raises_or_hangs(name, copy_recording):
     ],
     ids=["argument", "shape", "time"],
 )
+@pytest.mark.variants(1)
 def test_no_depth_of_nesting_raises(tmp_path, keys):
     depths = range(800, 1000, 4)
     directories = places(tmp_path, len(depths))

@@ -93,6 +93,7 @@ def test_where_a_check_is_asked(tmp_path):
 
 
 @pytest.mark.parametrize("header, place", [({}, ":2"), ({"in": "trace_view"}, " $[2]")])
+@pytest.mark.variants(1)
 def test_a_row_is_a_line_of_the_file_whose_table_is_needed(header, place, tmp_path):
     generate("pt-npu", ranks=1, steps=2).write(tmp_path / "npu")
     query = "select cycle, min(row) as row from kernels group by cycle"
@@ -271,6 +272,7 @@ def test_a_name_or_a_code_that_is_there_twice_is_refused(other, word, tmp_path):
         ),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, tmp_path):
     with pytest.raises(UsageError) as error:
         found(tmp_path, TORCH, written(query, **header))
@@ -298,6 +300,7 @@ def test_a_check_without_an_end_ends(tmp_path, monkeypatch, must_not_hang):
 # -- where they are named ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_files_and_folders_are_relative_to_the_project(tmp_path, monkeypatch):
     (tmp_path / "perf" / "deep").mkdir(parents=True)
     (tmp_path / "inner").mkdir()

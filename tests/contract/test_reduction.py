@@ -216,6 +216,7 @@ def test_a_cycle_that_kills_its_process_twice_is_a_finding_of_its_rank(tmp_path)
     assert found.read["cycles"] == 3
 
 
+@pytest.mark.exhaustive
 def test_a_file_that_vanishes_after_the_survey_is_a_finding(ranks, tmp_path, monkeypatch):
     monkeypatch.setattr(reduction, "_MOST_OF_A_BATCH", 1)
     directory = Path(shutil.copytree(ranks, tmp_path / "ranks"))
@@ -251,6 +252,7 @@ def test_a_disk_that_does_not_give_back_a_file_is_a_finding_and_the_others_are_j
 
 
 @pytest.mark.parametrize(("what", "code"), [("file", "S101"), ("folder", "A111")])
+@pytest.mark.variants(1)
 def test_what_may_not_be_read_is_a_finding_and_the_others_are_judged(ranks, tmp_path, what, code):
     """A rank whose file, or whose folder, may not be read."""
     directory = Path(shutil.copytree(ranks, tmp_path / "ranks"))

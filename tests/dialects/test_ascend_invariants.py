@@ -1091,6 +1091,7 @@ def test_damage_to_a_generated_database_is_found(damaged_databases, number):
 
 
 @pytest.mark.parametrize("size, is_whole", [(-1, True), (-2, False)])
+@pytest.mark.variants(1)
 def test_a_level_that_collects_no_sizes_writes_minus_one(tmp_path, size, is_whole):
     directory = generated(tmp_path)
     for path in directory.rglob(PROFILER):
@@ -1099,6 +1100,7 @@ def test_a_level_that_collects_no_sizes_writes_minus_one(tmp_path, size, is_whol
 
 
 @pytest.mark.parametrize("column", ["startNs", "endNs"])
+@pytest.mark.variants(1)
 def test_the_largest_times_of_a_database_are_only_wrong(tmp_path, column):
     directory = generated(tmp_path, ranks=1)
     (path,) = directory.rglob("ascend_pytorch_profiler.db")

@@ -52,6 +52,7 @@ def counted(tables: Batch, executions: list[Execution], compared: str = "name") 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(executions=EXECUTIONS, compared=st.sampled_from(["name", "operator"]))
+@pytest.mark.exhaustive
 def test_queries_count_as_counting_one_by_one_does(tables, executions, compared):
     # Of averages no start is known; the others are listed in the order of their starts.
     executions = [

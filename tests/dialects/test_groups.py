@@ -66,6 +66,7 @@ def sums(tables: Batch, rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Covered
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(executions=EXECUTIONS)
+@pytest.mark.exhaustive
 def test_queries_add_up_as_counting_one_by_one_does(tables, executions):
     # An execution without a start is in no step.
     executions = [(*one[:2], None if one[3] is None else one[2], *one[3:]) for one in executions]

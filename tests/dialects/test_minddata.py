@@ -340,6 +340,7 @@ BATCHES = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_changed_batches_are_found(tmp_path):
     def write(place: Path, edit: Callable[[list[str]], list[str]]) -> None:
         (place / ITERATOR).write_text("\n".join(edit(batches())) + "\n")
@@ -521,6 +522,7 @@ def test_queues_and_cpu_are_sampled_at_one_interval(minddata):
 
 
 @pytest.mark.parametrize("block", ["process_memory_info", "system_memory_info"])
+@pytest.mark.variants(1)
 def test_memory_that_could_not_be_read_once_is_left_out(minddata, block):
     change(
         minddata, "minddata_cpu_utilization_0.json", lambda one: one.update({block: {key: [] for key in one[block]}})

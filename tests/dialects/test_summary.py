@@ -442,6 +442,7 @@ def test_a_wrong_configuration_is_found(tmp_path, document, severity, code):
         ("rank2_start1_stop4", "ms-dyn", 2),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_directory_above_says_the_rank(tmp_path, folder, parent, rank):
     shutil.copytree(RECORDINGS / "torch-mlp" / "profiler", tmp_path / folder)
     contract = inspect(read_recording(tmp_path))

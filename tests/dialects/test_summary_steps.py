@@ -343,6 +343,7 @@ RULES = st.tuples(st.sets(st.integers(1, 40), min_size=1), st.integers(1, 12), s
 
 @settings(max_examples=8)
 @given(st.lists(RULES, min_size=1, max_size=24))
+@pytest.mark.exhaustive
 def test_the_steps_that_are_absent_are_those_of_the_rule(tmp_path_factory, several):
     directories, told, wanted = places(tmp_path_factory.mktemp("rule"), len(several)), [], []
     for place, (there, frequency, total) in zip(directories, several, strict=True):

@@ -223,6 +223,7 @@ def test_the_page_says_what_is_read():
 
 
 @pytest.mark.parametrize("wrong", ["", "steps", "level"])
+@pytest.mark.variants(1)
 def test_its_expectation_judges_what_was_recorded(tmp_path, wrong):
     """Two ranks of level 1 and two steps, as the generator writes torch_npu's directories."""
     words = "--profile --profile-step-start 5 --profile-step-end 7 --profile-level level1 --profile-with-cpu --profile-ranks -1"

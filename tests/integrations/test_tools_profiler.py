@@ -135,6 +135,7 @@ def test_options_reach_the_profiler(options, conditions, in_trace, not_in_trace)
     perfguard.check("npu_profiling", expect="steps=2")
 
 
+@pytest.mark.exhaustive
 def test_what_has_no_meaning_on_a_cpu_is_told_in_the_recording():
     prof = trained(tools_profiler(config(level="level2")), steps=4)
 
@@ -422,6 +423,7 @@ def test_a_place_that_another_process_fills_is_refused():
         ("/proc/nowhere", "cannot be created: No such file or directory; name another directory."),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_place_that_cannot_be_made_is_refused(save_path, sentence):
     with pytest.raises(UsageError, match=re.escape(sentence)):
         tools_profiler(config(save_path=save_path)).start()

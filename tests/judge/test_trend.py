@@ -147,6 +147,7 @@ def test_a_machine_whose_noise_drifts_is_not_worse():
 
 
 @pytest.mark.parametrize("at", [8, 20, 32])
+@pytest.mark.variants(1)
 def test_a_step_of_ten_per_cent_is_found_where_it_is(at):
     found = [told(series(noisy(40, seed=seed, level=step(at, 0.10)))) for seed in range(200)]
     near = [

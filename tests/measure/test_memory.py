@@ -132,6 +132,7 @@ def silenced(directory, edges_ns):
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-pynative"])
+@pytest.mark.variants(1)
 def test_a_step_in_which_memory_stood_still_is_a_level_line(name, tmp_path):
     several = ((0,), (1,), (2,), (0, 1))
     before = inspect(replay(RECORDINGS / name))
@@ -154,6 +155,7 @@ def test_a_step_in_which_memory_stood_still_is_a_level_line(name, tmp_path):
                 assert now == ((0,) * old.parts if step in silent else was), (silent, step)
 
 
+@pytest.mark.exhaustive
 def test_a_release_that_the_first_step_lacks_moves_no_peak(tmp_path):
     """torch knows what was allocated before the window by chance: where an earlier one has seen a block at that address."""
     place = tmp_path / "torch-mlp"
@@ -176,6 +178,7 @@ def test_a_release_that_the_first_step_lacks_moves_no_peak(tmp_path):
     assert peak() == before
 
 
+@pytest.mark.exhaustive
 def test_a_release_of_what_the_window_did_not_allocate_moves_nothing(tmp_path):
     """torch tells it where an earlier window of the process saw a block at that address, with the size of that one."""
 
@@ -202,6 +205,7 @@ def test_a_release_of_what_the_window_did_not_allocate_moves_nothing(tmp_path):
 @pytest.mark.parametrize(
     "header, expected", [({"profile_memory": 1}, {0}), ({"profile_memory": 0}, set()), ({}, set())]
 )
+@pytest.mark.variants(1)
 def test_no_event_is_a_zero_where_memory_was_recorded(header, expected, tmp_path):
     place = tmp_path / "torch-mlp"
     shutil.copytree(RECORDINGS / "torch-mlp", place)
@@ -229,6 +233,7 @@ def test_of_many_ranks_those_that_rise_highest_are_kept(tmp_path):
     assert min(kept.values()) >= max(value for rank, value in peaks.items() if rank not in kept)
 
 
+@pytest.mark.exhaustive
 def test_a_cycle_in_which_memory_stood_still_says_nothing_where_another_moved(tmp_path):
     place = tmp_path / "torch-repeat2"
     shutil.copytree(RECORDINGS / "torch-repeat2", place)

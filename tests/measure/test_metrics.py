@@ -95,6 +95,7 @@ def self_times_us(operators: list[dict]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("recording", "steps"), [("torch-mlp", 3), ("torch-repeat2", 4)])
+@pytest.mark.variants(1)
 def test_torch_operators_are_counted_by_step(recording, steps):
     table, raw = found(recording), torch_steps(recording)
     assert values(table["steps"]) == {"": steps}
@@ -105,6 +106,7 @@ def test_torch_operators_are_counted_by_step(recording, steps):
 
 
 @pytest.mark.parametrize("recording", TORCH)
+@pytest.mark.variants(1)
 def test_torch_shapes_add_up_to_the_calls_that_have_any(recording):
     table, raw = found(recording), torch_steps(recording)
     census: dict[str, Counter] = defaultdict(Counter)
@@ -119,6 +121,7 @@ def test_torch_shapes_add_up_to_the_calls_that_have_any(recording):
 
 
 @pytest.mark.parametrize("recording", TORCH)
+@pytest.mark.variants(1)
 def test_torch_time_is_self_time_step_by_step(recording):
     table, raw = found(recording), torch_steps(recording)
     by_step = [self_times_us(step["operators"]) for step in raw]
@@ -132,6 +135,7 @@ def test_torch_time_is_self_time_step_by_step(recording):
 
 
 @pytest.mark.parametrize("recording", TORCH)
+@pytest.mark.variants(1)
 def test_torch_self_times_add_up_to_the_outermost_operators(recording):
     outermost = 0
     for step in torch_steps(recording):
@@ -149,6 +153,7 @@ def test_torch_self_times_add_up_to_the_outermost_operators(recording):
     ("recording", "allocations", "allocated", "peak"),
     [("torch-mlp", 23, 2628, 1552), ("torch-repeat2", 13, 1996, 1488)],
 )
+@pytest.mark.variants(1)
 def test_torch_memory_is_counted_by_step(recording, allocations, allocated, peak):
     table, raw = found(recording), torch_steps(recording)
     rises = []

@@ -76,6 +76,7 @@ def test_alone_nothing_is_said(plain):
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["ours first", "the other first"])
+@pytest.mark.variants(1)
 def test_no_perfguard_blocks_both_and_the_sentence(plain, other, first):
     run = plain.run("-p", "no:perfguard", env={"PYTHONPATH": f"{SITE}:{other}" if first else other})
     assert (run.status, run.counts) == (0, {"passed": 1})

@@ -573,6 +573,7 @@ def test_an_operator_whose_shapes_changed_is_told_with_the_pair_that_is_most_ali
         ),
     ],
 )
+@pytest.mark.variants(1)
 def test_it_says_what_to_do_next(make, commands):
     found = [command for _, command in overview(make(), NOBODY).advice]
     assert [one if not one.startswith("perfguard view") else "perfguard view" for one in found] == commands

@@ -178,6 +178,7 @@ def kinds(verdict: Verdict) -> list[str]:
     return [figure.kind for figure in figures_of(verdict)]
 
 
+@pytest.mark.exhaustive
 def test_figures_of_real_runs_can_be_drawn(tmp_path):
     several = show.many_ranks(tmp_path / "r", 3, quick=1)
     for verdict in (show.passing(), show.failing(), show.without_baseline(), show.invalid(tmp_path / "i"), several):

@@ -132,6 +132,7 @@ def test_the_digest_is_of_the_content_not_of_its_spelling():
     assert digest_of(document) == digest_of(respelled) != digest_of({**document, "c": 1})
 
 
+@pytest.mark.variants(1)
 def test_runs_are_in_the_order_of_their_commits(place):
     history = opened(place)
     late = {"committed_at": None, "finished_at": FIRST + timedelta(days=5)}
@@ -206,6 +207,7 @@ def test_a_test_that_is_in_no_run_any_more_is_a_matter_of_the_past(place, runs, 
     }
 
 
+@pytest.mark.variants(1)
 def test_a_job_of_every_night_is_waited_for_longer_than_one_of_every_push(place):
     history = opened(place)
     for number in range(90):

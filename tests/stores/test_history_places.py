@@ -656,6 +656,7 @@ def test_another_writer_that_holds_the_database(server):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_server_that_stops_in_mid_write(monkeypatch):
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install -e '.[postgres]'")
     if programs() is None:

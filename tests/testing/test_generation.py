@@ -53,6 +53,7 @@ def test_nothing_is_wrong_with_several_ranks_when_nobody_says_what_was_asked(tmp
     assert errors_in(trees, tmp_path, asked=False) == []
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_wrong_with_several_cycles(tmp_path):
     repeating = [name for name, known in LAYOUTS.items() if known.repeats]
     trees = [generate(layout, seed=3, cycles=2, steps=1, operators=1) for layout in repeating]

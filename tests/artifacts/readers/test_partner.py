@@ -62,6 +62,7 @@ def test_generated_traces_come_out_the_same(tmp_path, conditions):
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.variants(1)
 def test_real_recordings_come_out_the_same(name):
     the_same(RECORDINGS / name)
 
@@ -154,6 +155,7 @@ def test_lists_of_objects_in_a_trace_that_is_cut_off_are_told_in_the_same_words(
     the_same(tmp_path, at_least=0)
 
 
+@pytest.mark.exhaustive
 def test_gzip_comes_out_the_same(tmp_path):
     generate("pt-torch", seed=2, operators=12, steps=5).write(tmp_path)
     path = trace_of(tmp_path)
@@ -175,6 +177,7 @@ def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [1, often(0), often(3)])
+@pytest.mark.exhaustive
 def test_a_process_that_is_killed_leaves_its_chunks_to_the_other(tmp_path, monkeypatch, after):
     generate("pt-torch", seed=4, operators=12, steps=6).write(tmp_path)
     started = []
@@ -195,6 +198,7 @@ def test_a_process_that_is_killed_leaves_its_chunks_to_the_other(tmp_path, monke
     assert all(one.returncode == -9 for one in started)
 
 
+@pytest.mark.exhaustive
 def test_what_is_asked_for_the_first_time_is_decoded_here(tmp_path):
     # Memory events in the last step only: until then nobody asked for their arguments.
     generate("pt-torch", seed=2, operators=12, steps=5, conditions={"memory": True}).write(tmp_path)
@@ -246,6 +250,7 @@ def test_without_a_second_process_the_first_does_it_all(tmp_path, monkeypatch, h
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_more_files_may_be_open_than_select_bears(tmp_path):
     generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

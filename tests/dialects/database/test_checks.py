@@ -550,6 +550,7 @@ def test_times_of_steps_are_there_where_tasks_ran(rows, said):
         (lambda info: info["end_info"].update(collectionTimeEnd=10**18), ["the_session_is_that_of_profiler_info"]),
     ],
 )  # fmt: skip
+@pytest.mark.variants(1)
 def test_a_database_is_of_the_recording_that_profiler_info_describes(tmp_path, change, said):
     generate("pt-npu", conditions={"text": False, "db": True}).write(tmp_path)
     [path] = tmp_path.rglob("profiler_info*.json")

@@ -190,6 +190,7 @@ def test_memory_that_was_to_be_profiled_and_is_not_there_is_found(trace):
 
 
 @pytest.mark.parametrize("expected", ["memory", "shapes"])
+@pytest.mark.variants(1)
 def test_what_is_expected_and_was_not_recorded_is_found_though_the_header_leaves_it_out(trace, expected):
     def edit(document):
         for option in ("profile_memory", "record_shapes"):

@@ -20,6 +20,7 @@ REAL = ("torch-mlp", "torch-repeat2")
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.variants(1)
 def test_real_recordings_are_the_same_either_way(name):
     the_same(RECORDINGS / name, in_a_file=True)
 

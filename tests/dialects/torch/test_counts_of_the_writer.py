@@ -481,6 +481,7 @@ def lanes_twice(document: Document) -> None:
 
 
 @pytest.mark.parametrize("edit", [no_places, no_names_of_processes, lanes_twice])
+@pytest.mark.variants(1)
 def test_lanes_may_be_without_places_and_processes_without_names(after, edit):
     assert not [one for one in after(edit) if one[2] == "error"]
 
@@ -519,6 +520,7 @@ CANNOT_BE = ("memory_is_where_and_what_it_can_be", "I107", "error")
         {"Device Type": 1, "Addr": 94_134_243_940_560},
     ],
 )
+@pytest.mark.variants(1)
 def test_memory_that_cannot_be_is_found(after, changes):
     assert CANNOT_BE in after(memory(**changes))
 
@@ -526,6 +528,7 @@ def test_memory_that_cannot_be_is_found(after, changes):
 @pytest.mark.parametrize(
     "changes", [{"Addr": 94_134_243_940_560}, {"Device Type": 1}, {"Device Type": 1, "Total Reserved": 0}]
 )
+@pytest.mark.variants(1)
 def test_memory_that_can_be_is_right(after, changes):
     assert CANNOT_BE not in after(memory(**changes))
 

@@ -127,6 +127,7 @@ def test_a_trace_names_all_of_its_processes_or_none(edited, edit, code):
 
 
 @pytest.mark.parametrize("lost", ["host", "device", "name of a label"])
+@pytest.mark.variants(1)
 def test_a_trace_that_names_some_of_its_processes_lost_names(edited, lost):
     def edit(document):
         with_devices(range(8), 3)(document)
