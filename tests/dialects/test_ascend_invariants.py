@@ -267,15 +267,24 @@ def operator(name: str, start: float, duration: float) -> dict[str, Any]:
     return {"ph": "X", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": duration, "cat": "cpu_op", "args": {}}
 
 
-def copy(number: int, *, has_end: bool = True, has_call: bool = True, connection: int = 0) -> list[dict[str, Any]]:
-    """Return a copy on the device, as the trace has it, with both ends of the flow that started it."""
+def copy(
+    number: int,
+    *,
+    has_end: bool = True,
+    has_call: bool = True,
+    is_there: bool = True,
+    connection: int = 0,
+    name: str = "AscendCL@aclrtMemcpyAsync",
+) -> list[dict[str, Any]]:
+    """Return a copy on the device, as the trace has it, with both ends of the flow from the function that started it."""
     at = time_text(210.0 + number).strip()
     flow = {"name": f"HostToDevice{number}", "id": str(connection or 100 + number), "cat": "HostToDevice"}
-    drawn = {"ph": "X", "name": "MEMCPY_ASYNC", "pid": 2, "tid": 2, "ts": at, "dur": 0.5}
-    call = {**drawn, "name": "AscendCL@aclrtMemcpyAsync", "pid": 5, "tid": 9}
-    ends = [{"ph": "s", "pid": 5, "tid": 9, "ts": at, **flow}] if has_call else []
-    ends += [{"ph": "f", "pid": 2, "tid": 2, "ts": at, "bp": "e", **flow}] if has_end else []
-    return [{**drawn, "args": {"Task Type": "SDMA_SQE"}}, {**call, "args": {}}, *ends]
+    call = {"ph": "X", "name": name, "pid": 5, "tid": 9, "ts": at, "dur": 0.5, "args": {}}
+    drawn = {**call, "name": "MEMCPY_ASYNC", "pid": 2, "tid": 2, "args": {"Task Type": "SDMA_SQE"}}
+    events = [call, {"ph": "s", "pid": 5, "tid": 9, "ts": at, **flow}] if has_call else [call]
+    if is_there:
+        events += [drawn, {"ph": "f", "pid": 2, "tid": 2, "ts": at, "bp": "e", **flow}] if has_end else [drawn]
+    return events
 
 
 def inspected(directory: Path) -> Contract:
@@ -1345,19 +1354,24 @@ def test_a_breach_in_a_cluster_is_found(tmp_path, check, change):
 
 COPIES = {
     "all have both": ([{}] * 12, []),
-    "one has no end": ([{}] * 11 + [{"has_end": False}], ["copies_have_their_call"]),
+    "one has no end": ([{}] * 11 + [{"has_end": False}], ["copies_have_their_call"] * 2),
     # An older version draws flows of kernels only.
     "none has an end": ([{"has_end": False}] * 12, []),
     # One was started before the recording.
     "one has no call": ([{}] * 11 + [{"has_call": False}], []),
     "two have no call": ([{}] * 10 + [{"has_call": False}] * 2, ["copies_have_their_call"]),
     "none has a call": ([{"has_call": False}] * 12, []),
+    "one is lost": ([{}] * 11 + [{"is_there": False}], ["copies_have_their_call"]),
+    "a call of events has no end": ([{}] * 11 + [{"is_there": False, "name": "AscendCL@aclrtRecordEvent"}], []),
+    "a launch has no end": ([{}] * 11 + [{"is_there": False, "name": "Node@launch"}], []),
+    # Another version ends none of them.
+    "all are lost": ([{"is_there": False}] * 12, []),
     "two have no connection": ([{}] * 10 + [{"has_call": False, "connection": 4294967295}] * 2, []),
 }
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_copies_on_the_device_have_their_call(rank, name):
+def test_copies_and_their_calls_have_each_other(rank, name):
     copies, said = COPIES[name]
     change_document(TRACE, lambda d: d.extend(one for at, how in enumerate(copies) for one in copy(at, **how)))(rank)
     assert [check for code, check in found(rank) if code == "C116"] == said
@@ -1367,7 +1381,7 @@ def test_copies_of_a_captured_graph_have_no_call_of_their_own(rank):
     events = [one for at in range(12) for one in copy(at, has_call=at < 9)]
     events += [
         {"ph": "M", "name": "process_name", "pid": 5, "tid": 0, "args": {"name": "CANN"}},
-        {**copy(50)[1], "name": "AscendCL@aclmdlRICaptureBegin"},
+        {**copy(50)[0], "name": "AscendCL@aclmdlRICaptureBegin"},
     ]
     change_document(TRACE, lambda d: d.extend(events))(rank)
     assert not [check for code, check in found(rank) if check == "copies_have_their_call"]

@@ -604,3 +604,14 @@ select cycle, min(row) filter (not is_begun) as row, count(*) as copies, count(*
 from drawn_copies
 where has_flow and cycle not in (select cycle from cann_sums where is_call_of_a_graph(name))
 group by cycle having lost > greatest(1, 0.1 * copies) and lost < copies
+
+-- check: copies_have_their_call
+-- needs: asked_copies
+-- about: ... and the other way round: a flow that begins at a function of AscendCL, and not at one of events, is drawn only because a copy has its
+--   number, so it ends. Not checked where none does.
+-- source: msprof: cann_assembler.cpp (GenerateConnectionTrace: functions of the level node, of events, and those of copies); all 19 of both real
+--   ranks of torch_npu level 1
+-- message: {name} at {time_us:.3f} us started a copy, and its flow ends nowhere: the copy is lost
+select cycle, row, to_json(word(name))::text as name, start_ns / 1000 as time_us
+from asked_copies
+where not has_end and cycle in (select cycle from asked_copies where has_end)

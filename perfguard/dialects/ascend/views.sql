@@ -340,9 +340,28 @@ ended as (
   select copies.cycle, copies.row,
     bool_or(begun.cycle is not null or coalesce(flows.id, try_cast(trim(word(flows.id_text), '"') as bigint)) not between 1 and 3999999999)
       as is_begun
-  from copies join flows on flows.cycle = copies.cycle and flows.thread = copies.thread and time_ns between start_ns - 1 and start_ns + 1
+  from (select *, start_ns + unnest([-1, 0, 1]) as time_ns from copies) as copies
+  join flows on flows.cycle = copies.cycle and flows.thread = copies.thread and flows.time_ns = copies.time_ns
   left join begun on begun.cycle = flows.cycle and begun.id is not distinct from flows.id and begun.id_text is not distinct from flows.id_text
   where flows.category = number_of('HostToDevice') and not is_start
   group by copies.cycle, copies.row)
 select copies.*, ended.row is not null as has_flow, coalesce(is_begun, false) as is_begun
 from copies left join ended on ended.cycle = copies.cycle and ended.row = copies.row;
+
+-- Functions of AscendCL that started a copy: those at which a flow to the device begins, but for functions of events, and for those at which
+-- a launch (of the level node) begins, too. Whether that flow ends.
+create view fill_asked_copies as
+with begun as (
+  select *, time_ns + unnest([-1, 0, 1]) as met_ns from flows where category = number_of('HostToDevice') and is_start),
+ended as (select distinct cycle, id, id_text from flows where category = number_of('HostToDevice') and not is_start),
+called as (
+  select begun.cycle, begun.row, any_value(spans.name) as name, any_value(start_ns) as start_ns, any_value(begun.id) as id,
+    any_value(begun.id_text) as id_text
+  from begun
+  join view_spans as spans on spans.cycle = begun.cycle and spans.thread = begun.thread and start_ns = met_ns
+  join words on words.number = spans.name
+  group by begun.cycle, begun.row
+  having bool_and(starts_with(text, 'AscendCL@') and not contains(lower(text), 'event')))
+select called.cycle, called.row, name, start_ns, ended.cycle is not null as has_end
+from called left join ended
+  on ended.cycle = called.cycle and ended.id is not distinct from called.id and ended.id_text is not distinct from called.id_text;

@@ -777,6 +777,38 @@ select absent.cycle, absent.name as absent, there
 from (from enumerations where not is_there) as absent
 join (select cycle, count(*) as there from enumerations where is_there group by cycle) using (cycle)
 
+-- check: enumerations_name_what_they_stand_for
+-- code: S102
+-- headline: an enumeration names something else
+-- each: table = db_enum_api_type; db_enum_hccl_data_type; db_enum_hccl_link_type; db_enum_hccl_rdma_type; db_enum_hccl_transport_type;
+--   db_enum_mstx_event_type
+-- needs: {table}
+-- in: {table}
+-- about: msprof and torch_npu write enumerations as they are in their source. A number that has had one name in every version has that name; a number
+--   whose name changed, or that came later, is not checked. Exact.
+-- source: msprof: unified_db_constant.h (three versions of 2023 to 2025), prof_common.h; torch_npu 2.1.0.post8 to 2.14.0:
+--   _fwk_api_db_parser.py; real output of 2025
+-- message: {id} is {name}, and its writer calls it {usual}
+with known(kind, id, usual) as (values
+  ('db_enum_api_type', 5000, 'runtime'), ('db_enum_api_type', 10000, 'node'), ('db_enum_api_type', 15000, 'model'),
+  ('db_enum_api_type', 20000, 'acl'), ('db_enum_api_type', 50001, 'op'), ('db_enum_api_type', 50002, 'queue'),
+  ('db_enum_api_type', 50003, 'trace'), ('db_enum_api_type', 50004, 'mstx'),
+  ('db_enum_hccl_data_type', 0, 'INT8'), ('db_enum_hccl_data_type', 1, 'INT16'), ('db_enum_hccl_data_type', 2, 'INT32'),
+  ('db_enum_hccl_data_type', 3, 'FP16'), ('db_enum_hccl_data_type', 4, 'FP32'), ('db_enum_hccl_data_type', 5, 'INT64'),
+  ('db_enum_hccl_data_type', 6, 'UINT64'), ('db_enum_hccl_data_type', 7, 'UINT8'), ('db_enum_hccl_data_type', 8, 'UINT16'),
+  ('db_enum_hccl_data_type', 9, 'UINT32'), ('db_enum_hccl_data_type', 10, 'FP64'), ('db_enum_hccl_data_type', 11, 'BFP16'),
+  ('db_enum_hccl_data_type', 12, 'INT128'),
+  ('db_enum_hccl_link_type', 0, 'ON_CHIP'), ('db_enum_hccl_link_type', 1, 'HCCS'), ('db_enum_hccl_link_type', 2, 'PCIE'),
+  ('db_enum_hccl_link_type', 3, 'ROCE'), ('db_enum_hccl_link_type', 4, 'SIO'), ('db_enum_hccl_link_type', 5, 'HCCS_SW'),
+  ('db_enum_hccl_link_type', 6, 'STANDARD_ROCE'),
+  ('db_enum_hccl_rdma_type', 0, 'RDMA_SEND_NOTIFY'), ('db_enum_hccl_rdma_type', 1, 'RDMA_SEND_PAYLOAD'),
+  ('db_enum_hccl_transport_type', 0, 'SDMA'), ('db_enum_hccl_transport_type', 1, 'RDMA'), ('db_enum_hccl_transport_type', 2, 'LOCAL'),
+  ('db_enum_mstx_event_type', 0, 'marker'), ('db_enum_mstx_event_type', 1, 'push/pop'), ('db_enum_mstx_event_type', 2, 'start/end'),
+  ('db_enum_mstx_event_type', 3, 'marker_ex'))
+select cycle, row, id, name, usual
+from {table} join (from known where kind = '{table}') as known using (id)
+where name <> usual
+
 -- check: what_the_host_names_is_used
 -- code: I115
 -- each: table, key, column, what = db_connection_ids, id, connection_id, connections; db_pytorch_callchains, id, callchain_id, call stacks

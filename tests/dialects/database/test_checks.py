@@ -332,6 +332,22 @@ def test_times_of_a_step_are_what_ran(step, tables, severities):
     assert said == [("StepTraceTime[0]", "I108")] * severities
 
 
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ({"ENUM_HCCL_DATA_TYPE": [{"id": 3, "name": "FP16"}, {"id": 65534, "name": "N/A"}]}, []),
+        ({"ENUM_HCCL_DATA_TYPE": [{"id": 3, "name": "FP16"}, {"id": 4, "name": "FP32x"}]}, ["ENUM_HCCL_DATA_TYPE[1]"]),
+        ({"ENUM_HCCL_TRANSPORT_TYPE": [{"id": 0, "name": "RDMA"}]}, ["ENUM_HCCL_TRANSPORT_TYPE[0]"]),
+        # Other versions have other names for these.
+        ({"ENUM_API_TYPE": [{"id": 5500, "name": "communication"}, {"id": 20000, "name": "acl"}]}, []),
+        ({"ENUM_HCCL_LINK_TYPE": [{"id": 7, "name": "RESERVED"}, {"id": 255, "name": "RESERVED"}]}, []),
+        ({"ENUM_API_TYPE": [{"id": 50002, "name": "op"}]}, ["ENUM_API_TYPE[0]"]),
+    ],
+)
+def test_a_number_of_an_enumeration_keeps_its_name(tables, said):
+    assert [place for place, _ in found("enumerations_name_what_they_stand_for", tables)] == said
+
+
 def test_the_same_of_a_hundred_rows_is_told_by_table():
     tables: Tables = {"HBM": [{"type": 50}] * 103, "LLC": [{"mode": 60}]}
     said = [place for place, _ in found("ids_of_the_database_resolve", tables)]
