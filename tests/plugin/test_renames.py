@@ -130,7 +130,6 @@ def judged(project):
     return run, found
 
 
-@pytest.mark.variants(1)
 def test_parameters_that_only_changed_places_are_recognised(project, monkeypatch):
     nets(project, 8, 16, 32)
     assert project.run("--perfguard-update", "--perfguard-time=off").status == 0
