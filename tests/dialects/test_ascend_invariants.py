@@ -581,6 +581,7 @@ BREACHES: list[tuple[str, Callable[[Path], None], str]] = [
     ("S102", change_document("profiler_info_0.json", lambda d: d.pop("end_info") and d), "profiler_info_is_whole"),
     ("S102", change_document("profiler_info_0.json", lambda d: d.pop("rank_id") or d), "profiler_info_is_whole"),
     ("S102", change_document(METADATA, lambda d: d.pop("ENV_VARIABLES") and d), "the_environment_is_recorded"),
+    ("I106", change_rows(RECORD, lambda rows: [rows[0]] * 16), "times_of_the_tables_move"),
     (
         "S102",
         change_document(METADATA, lambda d: d["ENV_VARIABLES"].pop("HCCL_RDMA_TC") or d),
@@ -1426,6 +1427,11 @@ def test_variables_are_asked_of_releases_and_exports_that_record_them(rank, olde
     change_document("profiler_info_0.json", change)(rank)
     change_document(METADATA, lambda d: d.pop("ENV_VARIABLES") and d)(rank)
     assert "the_environment_is_recorded" not in {finding.check for finding in inspected(rank).findings}
+
+
+def test_a_few_records_may_have_one_time(rank):
+    change_rows(RECORD, lambda rows: [rows[0]] * 15)(rank)
+    assert "times_of_the_tables_move" not in {finding.check for finding in inspected(rank).findings}
 
 
 def test_a_lost_file_of_metadata_is_a_warning(rank):

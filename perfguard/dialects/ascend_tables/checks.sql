@@ -752,6 +752,20 @@ from placed
 where abs(first_ns + 1000) > 2000
   and not exists (from begun where begun.cycle = placed.cycle and begun.start_ns between placed.first_ns - 1000 and placed.first_ns + 1000)
 
+-- check: times_of_the_tables_move
+-- code: I106
+-- headline: a clock that stands still
+-- layouts: pt-npu, ms-2.5+
+-- each: table, column = memory_record, timestamp_ns; operator_memory, allocation_time_ns
+-- needs: {table}
+-- in: {table}
+-- about: Rows are written one an event, each with the clock of its moment. Of sixteen or more not all have one time: four records of memory can, one of
+--   each component.
+-- source: torch_npu: _memory_prepare_parser.py, _memory_view_parser.py; MindSpore 2.10: ascend_memory_viewer.py; real output of 2023 and 2025
+-- message: all {rows} rows have the same time
+select cycle, min(row) as row, count({column}) as rows from {table}
+group by cycle having count({column}) >= 16 and count(distinct {column}) = 1
+
 -- check: profiler_info_is_whole
 -- code: S102
 -- headline: profiler_info is not whole

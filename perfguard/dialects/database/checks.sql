@@ -809,6 +809,21 @@ select cycle, row, id, name, usual
 from {table} join (from known where kind = '{table}') as known using (id)
 where name <> usual
 
+-- check: times_of_the_database_move
+-- code: I106
+-- headline: a clock that stands still
+-- each: table, column, name = db_task, start_ns, startNs; db_task, end_ns, endNs; db_cann_api, start_ns, startNs; db_cann_api, end_ns, endNs;
+--   db_pytorch_api, start_ns, startNs; db_pytorch_api, end_ns, endNs; db_memory_record, timestamp_ns, timestamp;
+--   db_op_memory, allocation_time_ns, allocationTime
+-- needs: {table}
+-- in: {table}
+-- about: Rows are written one an event, each with the clock of its moment. Of sixteen or more not all have one time: four records of memory can, one of
+--   each component.
+-- source: msprof: task_processor.cpp, api_processor.cpp; torch_npu: prof_db_parse/_fwk_api_db_parser.py, _memory_db_parser.py; real output of 2025
+-- message: all {rows} rows have the same {name}
+select cycle, min(row) as row, count({column}) as rows from {table}
+group by cycle having count({column}) >= 16 and count(distinct {column}) = 1
+
 -- check: what_the_host_names_is_used
 -- code: I115
 -- each: table, key, column, what = db_connection_ids, id, connection_id, connections; db_pytorch_callchains, id, callchain_id, call stacks

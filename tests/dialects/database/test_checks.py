@@ -348,6 +348,21 @@ def test_a_number_of_an_enumeration_keeps_its_name(tables, said):
     assert [place for place, _ in found("enumerations_name_what_they_stand_for", tables)] == said
 
 
+@pytest.mark.parametrize(
+    ("name", "times", "said"),
+    [
+        ("TASK", [5] * 16, ["TASK[0]"]),
+        ("TASK", [*[5] * 15, 6], []),
+        ("TASK", [5] * 15, []),
+        ("CANN_API", [5] * 16, ["CANN_API[0]"]),
+        ("PYTORCH_API", [5] * 20, ["PYTORCH_API[0]"]),
+    ],
+)
+def test_the_clock_of_a_table_does_not_stand_still(name, times, said):
+    rows = [{"startNs": at, "endNs": at + number} for number, at in enumerate(times, start=1)]
+    assert [place for place, _ in found("times_of_the_database_move", {name: rows})] == said
+
+
 def test_the_same_of_a_hundred_rows_is_told_by_table():
     tables: Tables = {"HBM": [{"type": 50}] * 103, "LLC": [{"mode": 60}]}
     said = [place for place, _ in found("ids_of_the_database_resolve", tables)]
