@@ -176,7 +176,11 @@ def framework_line(output: Output, operator: Operator, shapes: Iterable[object])
 
 def memory_file(rank: Rank) -> Files:
     """Write cpu_ms_memory_record of one rank (MindSpore 2.3 and later, `profile_memory`)."""
-    totals = ((at, _BEFORE_BYTES + total) for at, _, total in memory_totals(rank.allocations))
+    # The pool records its total behind an allocation and before a release (mem_dynamic_allocator.cc).
+    totals = (
+        (at, _BEFORE_BYTES + total + (block.size if at == block.end_ns else 0))
+        for at, block, total in memory_totals(rank.allocations)
+    )
     rows = ((at, total, _POOL_BYTES, total) for at, total in totals)
     return {f"cpu_ms_memory_record_{rank.number}.txt": plain_csv(columns("cpu_ms_memory_record"), rows)}
 

@@ -225,11 +225,11 @@ CONTRASTS = """() => {
     return (bright + 0.05) / (dark + 0.05);
   };
   const style = getComputedStyle(document.body);
-  const canvas = document.querySelector(".lane canvas"), pen = canvas.getContext("2d");
-  const said = [], filled = Object.getPrototypeOf(pen).fillRect, texted = Object.getPrototypeOf(pen).fillText;
+  const pen = CanvasRenderingContext2D.prototype, filled = pen.fillRect, texted = pen.fillText, said = [];
   pen.fillRect = function (...box) { said.push(["rect", this.fillStyle, box[2], box[3]]); filled.apply(this, box); };
   pen.fillText = function (...text) { said.push(["text", this.fillStyle]); texted.apply(this, text); };
   window.dispatchEvent(new Event("resize"));
+  [pen.fillRect, pen.fillText] = [filled, texted];
   let least = [Infinity, Infinity], fill = "", bars = 0;
   for (const [kind, colour, width, height] of said) {
     if (kind === "rect" && height === 14) {
@@ -346,8 +346,8 @@ def test_the_first_screen_of_a_failure_answers_the_question(opened, size):
         assert shown.is_on_screen(what), what
     # A number is never in another line than its unit.
     assert shown.page.locator(".verdict h2").inner_text() == (
-        "A step became slower: 147 → 294~us (+100.0~%). Peak memory on cpu: 776~bytes → 1.52~KiB (+100.0~%); "
-        "torch 2.4.0 → 2.13.0+cpu since the baseline."
+        "The step does more work: aten::addmm (0 → 2 calls a step). A step became slower: 147 → 294~us (+100.0~%). "
+        "Peak memory on cpu: 776 → 1552~bytes (+100.0~%); torch 2.4.0 → 2.13.0+cpu since the baseline."
     ).replace("~", "\N{NO-BREAK SPACE}")
     said = shown.page.locator(".verdict").inner_text()
     assert "commit fedcba987654, stored because “a first one” → now: commit 0123456789ab, branch wider" in said
