@@ -111,7 +111,8 @@ def _read(places: list[Place], processes: int) -> dict[str, list[str]]:
 def _facts(place: Place) -> tuple[str, list[str]]:
     with tempfile.TemporaryDirectory(prefix="frozen-") as folder:
         directory, expected = place.written(Path(folder))
-        return place.name, facts_of(directory, expected)
+        # A directory without a file that is known is named whole.
+        return place.name, [fact.replace(f"{folder}/", "") for fact in facts_of(directory, expected)]
 
 
 def _packed(facts: dict[str, list[str]]) -> dict[str, Any]:
