@@ -125,6 +125,7 @@ def test_calls_that_the_baseline_had_not_fail_and_name_the_operator(store, name)
     assert files(store) == before
 
 
+@pytest.mark.exhaustive
 def test_an_invalid_recording_is_told_before_any_baseline(store, tmp_path):
     run(read_recording(RECORDINGS / "torch-mlp"), store, Update.ALL)
     verdict = run(a_step_is_lost(tmp_path), store)
@@ -544,6 +545,7 @@ def test_on_another_machine_only_what_is_exact_is_compared():
     assert found.coverage.not_comparable > 0
 
 
+@pytest.mark.exhaustive
 def test_what_is_invalid_is_not_compared_on_either_side(tmp_path):
     invalid = examine(a_step_is_lost(tmp_path), workload="w", policy=POLICY)
     good = verdict_of("torch-mlp")

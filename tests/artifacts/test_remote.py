@@ -125,6 +125,7 @@ def test_a_file_that_vanishes_after_the_survey_is_a_finding(memory, tmp_path):
 
 @pytest.mark.parametrize(("together", "expected"), [(1, [1, 1]), (64, [2, 2])])
 @pytest.mark.variants(1)
+@pytest.mark.exhaustive
 def test_nothing_is_left_of_what_was_fetched(memory, monkeypatch, tmp_path, together, expected):
     monkeypatch.setattr(reduction, "_MOST_OF_A_BATCH", together)
     scratch = tmp_path / "scratch"

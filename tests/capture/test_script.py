@@ -77,6 +77,7 @@ def calls(recording, operator: str) -> int:
         ),
     ],
 )
+@pytest.mark.exhaustive
 def test_the_steps_of_a_torch_script(tmp_path, words, window, expected, operator, count):
     done = run(tmp_path, TORCH, *words, window=window)
     assert_recorded(done, tmp_path, expected, operator, count)

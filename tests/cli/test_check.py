@@ -329,6 +329,7 @@ def test_lost_steps_of_a_recording_are_said_in_one_sentence(tmp_path):
     assert "steps.json is missing." in found.stdout
 
 
+@pytest.mark.exhaustive
 def test_many_recordings_are_checked_one_by_one(tmp_path):
     for name in ("torch-mlp", "torch-repeat2", "mindspore-graph"):
         copied(RECORDINGS / name, tmp_path / name)

@@ -48,6 +48,7 @@ def test_what_is_shown_is_what_the_commands_say(tmp_path, monkeypatch, command, 
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_it_runs_without_a_framework_and_without_the_page(tmp_path):
     code = (
         "import sys\n"

@@ -307,6 +307,7 @@ def test_a_report_connects_to_a_server_only_where_it_is_asked_to(tmp_path, monke
     assert "cannot be used" in run("report", "report.json").stderr
 
 
+@pytest.mark.exhaustive
 def test_view_of_several_recordings_of_one_workload_shows_each_its_own_timeline(tmp_path):
     import base64
     import re

@@ -228,6 +228,7 @@ def test_quiet_of_what_is_worse_is_a_line_a_workload_and_the_count(worse):
     assert found.exit_code == 1
 
 
+@pytest.mark.exhaustive
 def test_verbose_says_all_of_it(worse):
     few, all_ = (run("compare", TORCH, worse, *more).stdout for more in ((), ("-v",)))
     assert set(few.splitlines()) < set(all_.splitlines())

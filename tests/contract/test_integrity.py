@@ -609,7 +609,7 @@ def corrupted(tmp_path_factory, request) -> dict[int, Contract]:
 @pytest.mark.parametrize(
     "number", range(len(CASES)), ids=lambda number: f"{CASES[number].recording}: {CASES[number].name}"
 )
-@pytest.mark.variants(60)
+@pytest.mark.variants(37)
 def test_a_corrupted_recording_is_found_out_by_exactly_these_codes(number, corrupted):
     given_case, contract = CASES[number], corrupted[number]
     assert codes(contract, Severity.ERROR) == given_case.errors, contract.findings

@@ -205,6 +205,7 @@ def test_memory_does_not_grow_with_the_ranks(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_cycle_that_kills_its_process_twice_is_a_finding_of_its_rank(tmp_path):
     directory = generate("ms-2.5+cpu", seed=1, ranks=3, steps=1, operators=1).write(tmp_path)
     visit = lambda tasks, wanted: distributed(tasks, wanted, engine=LocalEngine(2))  # noqa: E731

@@ -147,6 +147,7 @@ FREQUENCIES = st.tuples(st.integers(1, 9), st.integers(5, 30), st.integers(0, 27
 
 @settings(max_examples=8)
 @given(st.lists(FREQUENCIES, min_size=1, max_size=12))
+@pytest.mark.exhaustive
 def test_any_step_but_the_first_and_last_is_missed(tmp_path_factory, several):
     directories, lost = places(tmp_path_factory.mktemp("any"), 2 * len(several)), []
     for number, (frequency, count, place, first) in enumerate(several):

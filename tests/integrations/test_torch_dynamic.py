@@ -554,6 +554,7 @@ def test_the_default_file_of_torch_npu_is_read():
     st.dictionaries(st.sampled_from([*DEFAULT, "metadata", "is_valid"]) | st.text(max_size=5), anything, max_size=4)
     | anything
 )
+@pytest.mark.exhaustive
 def test_any_json_is_read_or_refused_in_one_line(tree):
     told = ""
     try:

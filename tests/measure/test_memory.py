@@ -133,6 +133,7 @@ def silenced(directory, edges_ns):
 
 @pytest.mark.parametrize("name", ["torch-mlp", "mindspore-pynative"])
 @pytest.mark.variants(1)
+@pytest.mark.exhaustive
 def test_a_step_in_which_memory_stood_still_is_a_level_line(name, tmp_path):
     several = ((0,), (1,), (2,), (0, 1))
     before = inspect(replay(RECORDINGS / name))

@@ -344,6 +344,7 @@ def test_a_foreign_directory_has_the_same_exact_numbers(tmp_path, recording):
         assert values(foreign[metric]) == values(own[metric])
 
 
+@pytest.mark.exhaustive
 def test_ranks_are_measured_one_by_one(tmp_path):
     (trace,) = (RECORDINGS / "torch-mlp" / "profiler").glob("*.json")
     document = json.loads(trace.read_text())

@@ -92,6 +92,7 @@ def test_two_ways_to_update_contradict_each_other(recorded, options):
     assert f"{' and '.join(options)} contradict each other; give one of them." in run.line("contradict")
 
 
+@pytest.mark.exhaustive
 def test_a_value_that_moves_the_rootdir_is_refused_and_nothing_is_written(project):
     inside = Project(project.directory / "own")
     inside.settings("baselines = 'mine'")

@@ -395,6 +395,7 @@ def test_a_window_that_is_not_whole_is_invalid_and_never_becomes_a_baseline(brok
         ("test_loader_raises", "OSError: the disk of the loader"),
     ],
 )
+@pytest.mark.exhaustive
 def test_what_a_step_raises_comes_through_as_it_is(broken, test, error):
     assert f"FAILED test_b.py::{test} - {error}" in broken.gate.out
 

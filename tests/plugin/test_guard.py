@@ -204,6 +204,7 @@ def test_a_test_that_does_not_ask_for_perfguard_is_no_gate_test(project):
     assert "not run" not in stored.out
 
 
+@pytest.mark.exhaustive
 def test_a_fixture_for_all_makes_no_gate_test_and_a_test_of_unittest_can_measure_through_it(project):
     project.settings('backend = "written"')
     project.written()

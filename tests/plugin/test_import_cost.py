@@ -61,6 +61,7 @@ def test_no_perfguard_loads_nothing_of_it(tmp_path):
     assert "perfguard" not in packages(modules)
 
 
+@pytest.mark.exhaustive
 def test_its_entry_adds_no_module_that_pytest_has_not_loaded(tmp_path):
     arguments = ("-p", "no:randomly", "--collect-only")
     added = imported(tmp_path, PYTEST, *arguments) - imported(tmp_path, PYTEST, "-p", "no:perfguard", *arguments)

@@ -38,6 +38,7 @@ def test_a_broken_rule_is_red_and_no_baseline(checked, parallel):
     assert [path.name for path in (checked.directory / "baselines").iterdir()] == ["test_a--test_two.json"]
 
 
+@pytest.mark.exhaustive
 def test_a_rule_that_only_warns_is_ignored_or_holds_is_green(checked):
     checked.settings('checks = ["perf/checks"]\nignore = ["U001"]')
     for code, *change in ("U002", "-- needs", "-- severity: warning\n-- needs"), ("U003", "30_000", "90_000"):

@@ -38,6 +38,7 @@ def stored(project: Project) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_packages_that_keep_baselines_in_one_directory_above_them_do_not_call_each_others_unused(tmp_path):
     """Each has a rootdir of its own, which the names begin at."""
     top = Project(tmp_path / "top")
@@ -87,6 +88,7 @@ def test_a_baseline_is_the_same_file_however_pytest_is_started(two, arguments):
     assert "B104" not in run.out
 
 
+@pytest.mark.exhaustive
 def test_a_baseline_is_the_same_file_when_pytest_starts_in_the_package(two):
     before = stored(two)
     inner = Project.__new__(Project)
@@ -115,6 +117,7 @@ def test_every_test_is_judged_by_its_own_tolerances(two):
     }, run.text
 
 
+@pytest.mark.exhaustive
 def test_an_option_goes_before_the_settings_of_all(two):
     two.write("b/pyproject.toml", table('baselines = "perf"\ntime = "on"'))
     run = two.run("--perfguard-update", "--perfguard-time=off", "--perfguard-baselines=all")
@@ -151,6 +154,7 @@ def test_every_test_is_driven_and_timed_by_its_own_settings(project):
 # -- unused baselines ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_package_whose_tests_are_gone_is_not_overlooked_and_its_own_settings_say_what_becomes_of_it(two):
     (two.directory / "b" / "test_x.py").unlink()
     warned = two.run("--perfguard")
@@ -206,6 +210,7 @@ def test_a_package_outside_of_the_rootdir_is_refused_with_both_paths(two):
     assert (named.status, named.counts) == (0, {"passed": 2}), named.text
 
 
+@pytest.mark.exhaustive
 def test_two_packages_with_one_directory_of_baselines_are_refused_with_both_paths(two):
     two.write("a/pyproject.toml", table('baselines = "../all"'))
     two.write("b/pyproject.toml", table('baselines = "../all"'))

@@ -57,6 +57,7 @@ def test_recordings_are_judged_the_same_under(recorded, arguments):
     assert len([line for line in run.out.splitlines() if line.startswith("PASSED  ")]) == 4
 
 
+@pytest.mark.exhaustive
 def test_random_order_changes_nothing(recorded):
     run = recorded.run("-o", "addopts=", "--perfguard", "--randomly-seed=1", "-p", "no:cacheprovider")
     assert (run.status, run.counts) == (0, {"passed": 4})
@@ -96,6 +97,7 @@ def test_exitfirst_stops_after_the_first_verdict_and_says_what_did_not_run(fresh
     assert run.line("the run ended early (stopping after 1 failures), 3 not reached: test_a.py::test_two, ")
 
 
+@pytest.mark.exhaustive
 def test_last_failed_runs_the_test_whose_verdict_was_red(fresh):
     (gone,) = (fresh.directory / "baselines").glob("*test_two*")
     gone.unlink()
@@ -147,6 +149,7 @@ def test_the_timed_steps_are_in_the_benchmark_json_and_table(mixed):
     assert rounds == {"test_guarded": 3, "test_sizes[1]": 3, "test_sizes[2]": 3}
 
 
+@pytest.mark.exhaustive
 def test_benchmark_only_runs_guarded_tests_and_no_others(fresh):
     fresh.write("test_plain.py", "def test_plain():\n    pass\n")
     run = fresh.run("--perfguard", "--benchmark-only", "-rs")
@@ -198,6 +201,7 @@ def test_benchmark_cprofile_does_not_break_the_window(mixed):
     assert (run.status, run.counts["passed"]) == (0, 1), run.text
 
 
+@pytest.mark.exhaustive
 def test_reruns_judge_each_time_and_the_last_verdict_counts(project):
     pytest.importorskip("pytest_rerunfailures", reason="pytest-rerunfailures is not installed")
     project.replays(test_one="torch-mlp")
@@ -242,6 +246,7 @@ def test_baselines_of_a_removed_test_and_a_removed_file_fail_the_run_and_name_th
     assert "2 unused baselines (B104)" in run.line("the run fails")
 
 
+@pytest.mark.exhaustive
 def test_unused_warn_lists_it_and_stays_green(fresh):
     without(fresh, "test_two")
     fresh.settings('unused = "warn"')
@@ -250,6 +255,7 @@ def test_unused_warn_lists_it_and_stays_green(fresh):
     assert "B104 a baseline whose test no longer exists: test_a.py::test_two" in run.out
 
 
+@pytest.mark.exhaustive
 def test_an_update_lists_unused_baselines_and_deletes_none(fresh):
     without(fresh, "test_two")
     before = fresh.baselines
@@ -260,6 +266,7 @@ def test_an_update_lists_unused_baselines_and_deletes_none(fresh):
     assert fresh.baselines == before
 
 
+@pytest.mark.exhaustive
 def test_update_new_only_creates_what_is_missing_and_judges_the_rest(fresh):
     before = fresh.baselines
     fresh.replays(
@@ -333,6 +340,7 @@ def test_four(perfguard):
     ids=["marked", "module-level importorskip", "a file that cannot be imported"],
 )
 @pytest.mark.variants(1)
+@pytest.mark.exhaustive
 def test_tests_that_were_skipped_are_not_unused(fresh, source, status, counts):
     fresh.write("test_b.py", source)
     run = fresh.run("--perfguard", "--continue-on-collection-errors", "--perfguard-report=report.json")

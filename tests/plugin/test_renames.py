@@ -33,6 +33,7 @@ RENAMED = ("test_a.py::test_one", "test_a.py::test_first"), ("test_b.py", "test_
 
 @pytest.mark.parametrize("arguments", [(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
 @pytest.mark.variants(1)
+@pytest.mark.exhaustive
 def test_a_test_without_a_baseline_names_the_one_it_looks_like(renamed, arguments):
     if arguments:
         pytest.importorskip("xdist", reason="pytest-xdist is not installed: pip install -e '.[test]'")

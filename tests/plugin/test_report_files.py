@@ -81,6 +81,7 @@ def test_a_file_does_nothing_without_the_gate(project, flag):
     assert f"{flag} does nothing without --perfguard" in run.err
 
 
+@pytest.mark.exhaustive
 def test_without_its_packages_the_page_is_refused_before_anything_runs(project, tmp_path):
     blocked = tmp_path / "site"
     blocked.mkdir()
@@ -114,6 +115,7 @@ def test_elsewhere_github_is_told_nothing(written):
     assert not (place / "summary.md").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_summary_that_cannot_be_written_is_said_and_fails_the_run(project, tmp_path):
     run = project.run("--perfguard", "-k", "passed", env=github(tmp_path / "nowhere"))
     assert run.status == 1

@@ -116,6 +116,7 @@ def test_the_table_is_no_wider_than_the_terminal(four, columns):
     assert ("step ms" in table[0]) == (columns >= 80)
 
 
+@pytest.mark.exhaustive
 def test_a_log_names_everything_whole(seen):
     run = seen("--tb=no", COLUMNS="").run
     table = table_of(run.out)
@@ -160,6 +161,7 @@ def test_colours_are_those_of_pytest(seen, arguments, environment, is_coloured):
     assert not any("x1b" in message.lower() or "\x1b" in message for message in shown.messages)
 
 
+@pytest.mark.exhaustive
 def test_a_failing_message_has_no_colours_of_its_own(seen):
     run = seen("--color=yes", NO_COLOR="1").run
     lines = [line for line in run.out.splitlines() if "E  " in line and "R10" in line]
@@ -194,6 +196,7 @@ def test_nothing_is_lost_where_the_output_lacks_characters(four, encoding):
     assert "→" in (four.directory / "junit.xml").read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_the_output_is_as_it_was_after_a_run(project):
     """Other runs of the process write as they did: a plugin of a test runner must not change a stream for good."""
     project.replays(test_one="torch-mlp")
@@ -240,6 +243,7 @@ def test_verbose_says_all_that_is_known(seen):
     assert "residual" in all_
 
 
+@pytest.mark.exhaustive
 def test_in_ci_a_failure_is_told_once(seen):
     run = seen("--color=no", CI="true").run
     told, _, counted = run.out.partition(" short test summary info ")

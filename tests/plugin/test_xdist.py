@@ -40,6 +40,7 @@ def test_time_under_xdist_is_refused_with_one_sentence(recorded, arguments):
     )
 
 
+@pytest.mark.exhaustive
 def test_no_worker_is_no_refusal(recorded):
     run = recorded.run("--perfguard", "-n0")
     assert (run.status, run.counts["passed"]) == (0, 6)

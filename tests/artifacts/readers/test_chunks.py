@@ -89,6 +89,7 @@ def documents(draw: st.DrawFn) -> tuple[list[Any], dict[str, Any] | None, str]:
 
 @settings(max_examples=300)
 @given(document=documents(), length=st.integers(16, 400), is_packed=st.booleans())
+@pytest.mark.exhaustive
 def test_every_cut_gives_the_events_of_the_document(tmp_path_factory, document, length, is_packed):
     found, around, text = document
     folder = tmp_path_factory.mktemp("trace")

@@ -266,6 +266,7 @@ def test_more_files_may_be_open_than_select_bears(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_what_is_printed_over_there_is_no_reply(tmp_path, monkeypatch):
     monkeypatch.setattr(
         second_process, "_PROGRAM", "print('a module that talks' * 9, flush=True)\n" + second_process._PROGRAM

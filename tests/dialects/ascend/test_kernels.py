@@ -142,6 +142,7 @@ ROWS = st.lists(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS, block=st.integers(20, 400))
+@pytest.mark.exhaustive
 def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tmp_path):
     """Against `aggregated` and `covered_steps` on the same rows, in blocks of any size."""
     monkeypatch.setattr(csv_stream, "BLOCK_BYTES", block)
