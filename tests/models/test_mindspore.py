@@ -19,7 +19,6 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("mode", ["graph", "pynative"])
-@pytest.mark.variants(1)
 def test_lenet_train(perfguard, mindspore_mode, mode):
     from tests.models.mindspore_nets import lenet_step
 
