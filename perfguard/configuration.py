@@ -89,9 +89,19 @@ def is_integer(value: object, least: float = -math.inf, most: float = math.inf) 
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
+class _Written(reprlib.Repr):
+    """Values as a document writes them: the messages say "true or false", and "null", of Python's as well."""
+
+    def repr_bool(self, value: bool, _: int) -> str:
+        return "true" if value else "false"
+
+    def repr_NoneType(self, _: None, __: int) -> str:
+        return "null"
+
+
 def shown(value: object) -> str:
-    """Return a value as messages show it: short, and in one line."""
-    short = reprlib.Repr()
+    """Return a value as messages show it: short, in one line, with null, true and false as YAML, JSON and TOML write them."""
+    short = _Written()
     short.maxlevel = short.maxlist = short.maxdict = 4
     short.maxstring = short.maxother = short.maxlong = _LONGEST_SHOWN
     return one_line(short.repr(value))

@@ -51,7 +51,7 @@ SCHEMAS = {
     [
         (BOOLEAN, 1, "must be true or false, got 1"),
         (BOOLEAN, "True", "must be true or false, got 'True' (write it without quotes)"),
-        (integer(0, 6), True, "must be an integer from 0 to 6, got True"),
+        (integer(0, 6), True, "must be an integer from 0 to 6, got true"),
         (integer(1), 1.0, "must be an integer of at least 1, got 1.0"),
         (
             integer(1, **{"x-below": "it would take 1"}),
@@ -62,11 +62,11 @@ SCHEMAS = {
         ({"type": "integer"}, "1", "must be an integer, got '1'"),
         (SCHEMAS["number"], float("nan"), "must be a number of at least 0, got nan"),
         (SCHEMAS["number"], float("inf"), "must be a number of at least 0, got inf"),
-        (SCHEMAS["number"], True, "must be a number of at least 0, got True"),
+        (SCHEMAS["number"], True, "must be a number of at least 0, got true"),
         (SCHEMAS["bits"], 2**31, "must be a string or a number, got 2147483648"),
         (SCHEMAS["not"], 0, "must be an integer from -1 to 9, got 0"),
         (LEVELS, "Level1", "must be one of level0, level1, got 'Level1' (did you mean 'level1'?)"),
-        (LEVELS, None, "must be one of level0, level1, got None"),
+        (LEVELS, None, "must be one of level0, level1, got null"),
         (LEVELS, "full", "must be one of level0, level1, got 'full'"),
         (ANY_CASE, "csv", "must be one of text, db, got 'csv'"),
         (PATH, "a\0b", r"must be a path, got 'a\x00b'"),
@@ -157,10 +157,10 @@ def test_a_section_gives_values_and_defaults():
     [
         ([1], 'file: top must be an object, {"key": value, ...}, got [1].'),
         ({"steps": 0}, "file: top.steps must be an integer from 1 to 9, got 0."),
-        ({"steps": None}, "file: top.steps must be an integer from 1 to 9, got None."),
+        ({"steps": None}, "file: top.steps must be an integer from 1 to 9, got null."),
         ({"stps": 1}, "file: top.stps is not a known key; did you mean 'steps'?"),
         ({"inner": {"on": 1}}, "file: top.inner.on must be true or false, got 1."),
-        ({"inner": None}, 'file: top.inner must be an object, {"key": value, ...}, got None.'),
+        ({"inner": None}, 'file: top.inner must be an object, {"key": value, ...}, got null.'),
     ],
 )
 def test_a_section_names_file_key_value_and_what_is_allowed(plain, message):

@@ -167,8 +167,8 @@ REFUSED = [
         {"profile_memory": "true"},
         "profile_memory must be true or false, got 'true' (write it without quotes).",
     ),
-    ("2.10.0", "env", "cpu", {"profile_memory": None}, "profile_memory must be true or false, got None."),
-    ("2.0.0", "env", "ascend", {"aicore_metrics": True}, "aicore_metrics must be an integer from -1 to 5, got True."),
+    ("2.10.0", "env", "cpu", {"profile_memory": None}, "profile_memory must be true or false, got null."),
+    ("2.0.0", "env", "ascend", {"aicore_metrics": True}, "aicore_metrics must be an integer from -1 to 5, got true."),
     ("2.0.0", "env", "ascend", {"aicore_metrics": 1.0}, "aicore_metrics must be an integer from -1 to 5, got 1.0."),
     ("2.0.0", "env", "ascend", {"aicore_metrics": 6}, "aicore_metrics must be an integer from -1 to 5, got 6."),
     ("2.4.0", "env", "ascend", {"aicore_metrics": 7}, "aicore_metrics must be an integer from -1 to 6, got 7."),
@@ -181,7 +181,7 @@ REFUSED = [
         "aicore_metrics must be an integer from -1 to 5, got 'Memory'; Memory is 2 in this version.",
     ),
     ("2.0.0", "env", "cpu", {"timeline_limit": 0}, "timeline_limit must be an integer of at least 1, got 0."),
-    ("2.0.0", "env", "cpu", {"timeline_limit": True}, "timeline_limit must be an integer of at least 1, got True."),
+    ("2.0.0", "env", "cpu", {"timeline_limit": True}, "timeline_limit must be an integer of at least 1, got true."),
     (
         "2.2.0",
         "env",
@@ -352,7 +352,7 @@ REFUSED = [
         "dynamic",
         "cpu",
         {"start_step": True, "stop_step": 3},
-        "start_step must be an integer of at least -1, got True.",
+        "start_step must be an integer of at least -1, got true.",
     ),
     (
         "2.10.0",

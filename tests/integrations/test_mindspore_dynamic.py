@@ -96,7 +96,7 @@ def test_older_versions_have_numbers_and_no_analyse(tmp_path):
             ),
         ),
         (("5", 7), {}, "start_step must be an integer of at least -1, got '5'."),
-        ((True, 7), {}, "start_step must be an integer of at least -1, got True."),
+        ((True, 7), {}, "start_step must be an integer of at least -1, got true."),
         ((5, 7.0), {}, "stop_step must be an integer of at least -1, got 7.0."),
         (
             (5, 7),

@@ -146,7 +146,7 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
         ),
         ((*STATIC, "with_memory"), 1, "profile.static_param.with_memory must be true or false, got 1."),
         ((*STATIC, "record_shapes"), 0, "profile.static_param.record_shapes must be true or false, got 0."),
-        ((*STATIC, "with_cpu"), None, "profile.static_param.with_cpu must be true or false, got None."),
+        ((*STATIC, "with_cpu"), None, "profile.static_param.with_cpu must be true or false, got null."),
         (
             (*STATIC, "data_simplification"),
             [],
@@ -156,7 +156,7 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
         (
             (*STATIC, "start_step"),
             True,
-            "profile.static_param.start_step must be an integer from 0 to 10000000, got True.",
+            "profile.static_param.start_step must be an integer from 0 to 10000000, got true.",
         ),
         (
             (*STATIC, "start_step"),
@@ -201,7 +201,7 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
             True,
             "profile.static_param.with_stacks is not a known key; did you mean 'with_stack'?",
         ),
-        (STATIC, None, 'profile.static_param must be an object, {"key": value, ...}, got None.'),
+        (STATIC, None, 'profile.static_param must be an object, {"key": value, ...}, got null.'),
         (STATIC, [1], 'profile.static_param must be an object, {"key": value, ...}, got [1].'),
         (("profile", "enable"), "true", "profile.enable must be true or false, got 'true' (write it without quotes)."),
         (
@@ -231,7 +231,7 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
             ("profile", "ranks"),
             [True],
             (
-                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [True] (True is not an "
+                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [true] (true is not an "
                 "integer of at least -1)."
             ),
         ),
@@ -240,7 +240,7 @@ def test_nobody_is_profiled_where_it_is_not_enabled():
             ("profile", "ranks"),
             [0, None],
             (
-                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [0, None] (None is not an "
+                "profile.ranks must be a list of ranks (0 or more, or -1 for all), got [0, null] (null is not an "
                 "integer of at least -1)."
             ),
         ),
@@ -310,7 +310,7 @@ def test_a_dynamic_profile_needs_its_path():
             "profile.static_param.start_step must be an integer from 0 to 10000000, got inf.",
         ),
         ("[]", 'must be an object, {"key": value, ...}, got [].'),
-        ("null", 'must be an object, {"key": value, ...}, got None.'),
+        ("null", 'must be an object, {"key": value, ...}, got null.'),
         ("{}", "has neither profile nor memory_profile, so it profiles nothing."),
         ("[" * 200_000, "is nested too deeply to be a configuration."),
         (b'{"profile": "\xff"}', "is not UTF-8: byte 13 is 0xff."),

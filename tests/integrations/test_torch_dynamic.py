@@ -311,7 +311,7 @@ def test_output_goes_before_prof_dir_and_the_training_may_change_its_directory()
             json.dumps({"active": 0}),
             "{}: active must be an integer from 1 to 10000000, got 0 (torch_npu would take 1).",
         ),
-        (json.dumps({"active": True}), "{}: active must be an integer from 1 to 10000000, got True."),
+        (json.dumps({"active": True}), "{}: active must be an integer from 1 to 10000000, got true."),
         (
             json.dumps({"warmup": -1}),
             "{}: warmup must be an integer from 0 to 10000000, got -1 (torch_npu would take 0).",

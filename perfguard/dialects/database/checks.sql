@@ -1053,16 +1053,7 @@ where end_ns is not null and collection_time_end_ns::hugeint - end_ns not betwee
 -- tolerance: one in ten
 -- source: msprof: tree_analyzer.cpp (GenHostTask, INVALID_VALUE), db_assembler.cpp; all 187 kernels of real output
 -- message: {lost} of {kernels} kernels have a connection that CANN_API does not have, first {connection}: its rows are lost
-with kernels as (
-  select task.cycle, task.connection_id from db_task as task semi join db_compute_task_info using (cycle, global_task_id)
-  where connection_id between 1 and 4294967294)
-select kernels.cycle, count(*) as kernels, count(*) filter (called.connection_id is null) as lost,
-  min(kernels.connection_id) filter (called.connection_id is null) as connection
-from kernels
-left join (select distinct cycle, connection_id from db_cann_api) as called
-  on called.cycle = kernels.cycle and called.connection_id = kernels.connection_id
-where kernels.cycle in (select cycle from db_cann_api) and kernels.cycle not in (from database_graphs)
-group by kernels.cycle having lost > 0.1 * kernels
+select cycle, tasks as kernels, lost, connection from calls_of_tasks where kind = 'kernel' and lost > 0.1 * tasks
 
 -- check: the_version_of_the_schema_is_whole
 -- code: S102
@@ -1106,17 +1097,7 @@ where has_total <> has_top and cycle in (select cycle from links where has_total
 -- tolerance: one copy, and one in ten
 -- source: msprof: tree_analyzer.cpp (GenHostTask, INVALID_VALUE), task_processor.cpp (hostType MEMCPY_ASYNC); all 24 copies of real output
 -- message: {lost} of {copies} copies have a connection that CANN_API does not have, first {connection}: its rows are lost
-with copies as (
-  select task.cycle, task.connection_id
-  from db_task as task join db_texts on db_texts.cycle = task.cycle and db_texts.id = task.task_type
-  where text = 'MEMCPY_ASYNC' and connection_id between 1 and 4294967294)
-select copies.cycle, count(*) as copies, count(*) filter (called.connection_id is null) as lost,
-  min(copies.connection_id) filter (called.connection_id is null) as connection
-from copies
-left join (select distinct cycle, connection_id from db_cann_api) as called
-  on called.cycle = copies.cycle and called.connection_id = copies.connection_id
-where copies.cycle in (select cycle from db_cann_api) and copies.cycle not in (from database_graphs)
-group by copies.cycle having lost > greatest(1, 0.1 * copies)
+select cycle, tasks as copies, lost, connection from calls_of_tasks where kind = 'copy' and lost > greatest(1, 0.1 * tasks)
 
 -- check: operators_of_the_database_nest
 -- code: I112

@@ -90,6 +90,23 @@ select distinct api.cycle
 from db_cann_api as api join db_texts as texts on texts.cycle = api.cycle and texts.id = api.name
 where is_call_of_a_graph(text);
 
+-- Kernels that COMPUTE_TASK_INFO describes, and copies (MEMCPY_ASYNC), that have a connection: how many, of how many CANN_API lacks
+-- the call, and the first such connection. Not where a graph was captured, loaded or run.
+create view calls_of_tasks as
+select tasks.cycle, kind, count(*) as tasks, count(*) filter (called.connection_id is null) as lost,
+  min(tasks.connection_id) filter (called.connection_id is null) as connection
+from (
+  select task.cycle, 'kernel' as kind, connection_id from db_task as task semi join db_compute_task_info using (cycle, global_task_id)
+  union all
+  select task.cycle, 'copy', connection_id
+  from db_task as task join db_texts as texts on texts.cycle = task.cycle and texts.id = task.task_type
+  where text = 'MEMCPY_ASYNC') as tasks
+left join (select distinct cycle, connection_id from db_cann_api) as called
+  on called.cycle = tasks.cycle and called.connection_id = tasks.connection_id
+where tasks.connection_id between 1 and 4294967294
+  and tasks.cycle in (select cycle from db_cann_api) and tasks.cycle not in (from database_graphs)
+group by all;
+
 -- Tasks that TASK has several rows of: those of a graph run again, with the number that device, stream, task and batch have.
 create view fill_repeated_tasks as
 select cycle, global_task_id from db_task where global_task_id is not null group by all having count(*) > 1;
