@@ -90,7 +90,7 @@ def is_integer(value: object, least: float = -math.inf, most: float = math.inf) 
 
 
 class _Written(reprlib.Repr):
-    """Values as a document writes them: the messages say "true or false", and "null", of Python's as well."""
+    """Values as YAML, JSON and TOML write them, also those that a call in Python gives: one wording for both."""
 
     def repr_bool(self, value: bool, _: int) -> str:
         return "true" if value else "false"

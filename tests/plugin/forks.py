@@ -111,6 +111,8 @@ def bring(modules: Iterable[str]) -> None:
     with TemporaryDirectory() as empty:
         options = ["--collect-only", "-c", os.devnull, "--rootdir", empty, "-p", "no:cacheprovider"]
         pytest.main([*options, empty], plugins=[Imports(modules)])
+    # What is left of it in a buffer, each fork would write again.
+    sys.stdout.flush()
     gc.collect()
     gc.freeze()
 
