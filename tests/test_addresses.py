@@ -35,7 +35,7 @@ HOSTS = {
 REPOSITORIES: frozenset[str] = frozenset()
 #: Stand for an address in tests: reserved (RFC 2606 and 6761), or not a host that resolves.
 RESERVED = re.compile(r"(?:.*\.)?(?:example|invalid|test|localhost)|[a-z]{1,2}|host|hidden|", re.IGNORECASE)
-#: GitHub's own actions, with the version that exists.
+#: GitHub's own actions, with the major version that exists.
 ACTIONS = {
     "actions/checkout": "v4",
     "actions/setup-python": "v5",
@@ -50,7 +50,8 @@ ACTIONS = {
 PACKAGES = frozenset({"s3fs", "jax", "pillow", "mindformers"})
 
 URL = re.compile(r"https?://([^\s/\"'`<>()\[\]{}|,;:?#\\*]+)(?::[^\s/]*)?(/[^\s\"'`<>()\[\]{}|,;\\]*)?")
-USES = re.compile(r"uses: *([\w./-]+)@([\w.-]+)")
+#: By the tag, or by the commit with the tag after it.
+USES = re.compile(r"uses: *([\w./-]+)@(?:[0-9a-f]{40} # )?([\w-]+)")
 INSTALL = re.compile(r"\bpip3? install((?: +(?:'[^']*'|\"[^\"]*\"|[^\s'\"`&|;)#]+))+)")
 
 

@@ -23,6 +23,13 @@ ROOT = Path(__file__).parent.parent
 WORKFLOWS = sorted(one for place in (".", "examples/*") for one in ROOT.glob(f"{place}/.github/workflows/*.yml"))
 OURS = ROOT / ".github" / "workflows" / "perfguard.yml"
 COMMENT = OURS.with_name("perfguard-comment.yml")
+#: A tag can be moved to another commit, and a commit cannot be changed.
+PINNED = re.compile(r"uses: ([\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)")
+#: The jobs that may do more than read the repository.
+MORE_RIGHTS = {
+    ("perfguard-comment", "comment"): {"actions": "read", "pull-requests": "write"},
+    ("docs", "publish"): {"pages": "write", "id-token": "write"},
+}
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -34,6 +41,53 @@ def test_a_workflow_is_what_github_knows(path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_an_action_is_pinned_by_its_commit_with_its_version(path):
+    lines = [line.strip().removeprefix("- ") for line in path.read_text().splitlines()]
+    assert [line for line in lines if line.startswith("uses:") and not PINNED.fullmatch(line)] == []
+
+
+def test_a_version_of_an_action_is_one_commit():
+    # `actions/cache/save` is a folder of the repository `actions/cache`.
+    found = {
+        ("/".join(name.split("/")[:2]), version, commit)
+        for path in WORKFLOWS
+        for name, commit, version in PINNED.findall(path.read_text())
+    }
+    assert len({name for name, *_ in found}) == len(found) >= 7, sorted(found)
+
+
+def test_the_pins_are_kept_fresh():
+    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
+    path = ROOT / ".github" / "dependabot.yml"
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.dependabot", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (update,) = yaml.safe_load(path.read_text())["updates"]
+    # Dependabot looks for the workflows of `/` below `.github`, and takes any other directory as it is.
+    folders = {ROOT / one.lstrip("/") / (".github/workflows" if one == "/" else "") for one in update["directories"]}
+    assert update["package-ecosystem"] == "github-actions"
+    assert folders == {workflow.parent for workflow in WORKFLOWS}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_job_has_the_rights_that_it_needs(path):
+    document = yaml.safe_load(path.read_text())
+    assert document["permissions"] in ({}, {"contents": "read"})
+    more = {(path.stem, name): job["permissions"] for name, job in document["jobs"].items() if "permissions" in job}
+    assert more == {key: rights for key, rights in MORE_RIGHTS.items() if key[0] == path.stem}
+    assert "secrets" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_checkout_leaves_no_token_to_what_runs_after_it(path):
+    """No job pushes; with the default, the token of the job is in `.git/config`, and in what is uploaded from there."""
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+
 def steps(job: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load(OURS.read_text())["jobs"][job]["steps"])
 
@@ -41,13 +95,6 @@ def steps(job: str) -> list[dict[str, Any]]:
 def script(job: str, beginning: str) -> str:
     """Return the script of a step that begins with, or holds, these words."""
     return str(next(step["run"] for step in steps(job) if beginning in step.get("run", "")))
-
-
-def test_a_job_that_runs_a_pull_request_may_not_write():
-    document = yaml.safe_load(OURS.read_text())
-    assert document["permissions"] == {"contents": "read"}
-    assert not [name for name, job in document["jobs"].items() if "permissions" in job]
-    assert "secrets" not in OURS.read_text()
 
 
 def test_the_job_that_writes_runs_nothing_of_a_pull_request():

@@ -167,7 +167,10 @@ def test_workflows_are_yaml():
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
     for block in BLOCKS:
         if block.language == "yaml":
-            assert yaml.safe_load(block.text), block.place
+            document = yaml.safe_load(block.text)
+            assert document, block.place
+            if "jobs" in document:
+                assert document["permissions"] == {"contents": "read"}, block.place
 
 
 def test_a_block_is_of_a_known_language_and_runs_or_says_why_not():
