@@ -1,15 +1,13 @@
-"""perfguard's own JSON documents: find their schemas, read and validate them, write them atomically."""
+"""perfguard's own JSON documents: find their schemas, read and validate them, and format them."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
 import re
 import shlex
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -27,7 +25,6 @@ _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
 #: The first format number of perfguard's documents; `newest_format` returns the newest. A newer document is refused, or read
 #: with a warning.
 FORMAT = 1
-_DESCRIPTOR = re.compile(r"/dev/(fd/|std(in|out|err)\Z)|/proc/[^/]+/(task/[^/]+/)?fd/")
 #: Longest message about a document, in characters: jsonschema quotes the whole value.
 _LONGEST_MESSAGE = 300
 #: More digits than this do not fit a float, and are no size or time.
@@ -258,54 +255,3 @@ def _finite(text: str) -> float:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def write_atomically(path: Path, text: str | Iterable[str]) -> None:
-    """Write a temporary file beside `path` and rename it, so that no reader, crash or full disk leaves half a file.
-
-    A long text may come in pieces. Raises `StoreError`; a file at `path` is then unchanged.
-    """
-    temporary: str | None = None
-    try:
-        if _is_a_descriptor(path):
-            raise StoreError(f"{path} is not a regular file. Write to a file, and print it afterwards.")
-        path = Path(os.path.realpath(path))  # keep a link, and write its target
-        if os.path.lexists(path) and not os.path.isfile(path):
-            raise StoreError(f"{path} is not a regular file. Name another one.")
-        if os.path.exists(path) and not os.stat(path).st_mode & 0o222:
-            # A rename would replace it all the same.
-            raise StoreError(f"{path} is write-protected, and is kept. Run: chmod u+w {shlex.quote(str(path))}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines([text] if isinstance(text, str) else text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        found = f"{error.filename} is not a directory" if isinstance(error, FileExistsError) else error.strerror
-        raise StoreError(
-            f"{path} cannot be written: {found}. The previous file is kept. "
-            "Free disk space or correct the permissions, then run the same command again."
-        ) from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(FileNotFoundError):  # the rename succeeded
-                os.unlink(temporary)
-
-
-def _is_a_descriptor(path: Path) -> bool:
-    """Whether a path is a file descriptor, such as /dev/stdout: renaming would replace the log that is open there."""
-    seen: set[str] = set()
-    place = os.path.abspath(path)
-    while place not in seen and not _DESCRIPTOR.match(place) and os.path.islink(place):
-        seen.add(place)
-        place = os.path.abspath(os.path.join(os.path.dirname(place), os.readlink(place)))
-    return _DESCRIPTOR.match(place) is not None
-
-
-def _umask() -> int:
-    current = os.umask(0o022)
-    os.umask(current)
-    return current

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 
-from perfguard.documents import FORMAT, Plain, dumps, read_document, write_atomically
+from perfguard.documents import FORMAT, Plain, dumps, read_document
 from perfguard.window import Phase, StepWindow
+from perfguard.writing import write_atomically
 
 RECORDING_FILE = "recording.json"
 STEPS_FILE = "steps.json"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard.documents import FORMAT, Plain, dumps, read_document, write_atomically
+from perfguard.documents import FORMAT, Plain, dumps, read_document
 from perfguard.recording import Environment
+from perfguard.writing import write_atomically
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

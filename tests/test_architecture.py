@@ -129,6 +129,134 @@ def test_the_plugins_entry_imports_pytest_and_the_standard_library_only(name):
     assert found <= {"pytest"} | set(sys.stdlib_module_names)
 
 
+# -- one way out ----------------------------------------------------------------------------------------------------------
+
+_OWN = "in a private directory of this process, which it deletes"
+_OUTPUT = "the output of a process that was started, in a private directory"
+_INJECTED = "runs in other environments, without perfguard, in a private directory of the process that started it"
+#: The functions that write files by themselves, and why; all others call perfguard.writing.
+WRITERS = {
+    "perfguard.writing:write_atomically": "this is it",
+    "perfguard.writing:append": "what others append to as well cannot be replaced",
+    "perfguard.writing:_replaced": "asks whether the file may be written, and writes nothing",
+    "perfguard.artifacts.database:_connected": _OWN,
+    "perfguard.artifacts.database:_own_folder": _OWN,
+    "perfguard.artifacts.database:_remove_if_left": "takes the lock of a directory that a killed process left",
+    "perfguard.artifacts.readable:Readable.to_parquet": "to a file of that directory; from there it is written like any other",
+    "perfguard.artifacts.readers.database:_opened": "reads a profiler's database (mode=ro)",
+    "perfguard.artifacts.remote:RemoteTree._fetch_head": _OWN,
+    "perfguard.artifacts.remote:RemoteTree.fetched": _OWN,
+    "perfguard.capture.ab.sides:command_of": _OWN,
+    "perfguard.capture.ab.sides:run_side": _OUTPUT,
+    "perfguard.capture.ab.timing:_started": _OUTPUT,
+    "perfguard.capture.injected.perfguard_bootstrap.recorder:StepRecorder.write": _INJECTED,
+    "perfguard.capture.injected.sitecustomize:_begin": _INJECTED,
+    "perfguard.capture.probe:_run": _OUTPUT,
+    "perfguard.capture.probe:main": _OWN,
+    "perfguard.capture.replay:replay_tree": _OWN,
+    "perfguard.capture.script:_copy_output": "copies what the script's profiler wrote into a recording that it has made",
+    "perfguard.capture.script:run_script": _OWN,
+    "perfguard.capture.worktree:_owned": _OWN,
+    "perfguard.capture.worktree:add_worktree": _OWN,
+    "perfguard.cli:main": "opens /dev/null where standard output is closed",
+    "perfguard.cli.calibrate:_one_run": _OUTPUT,
+    "perfguard.cli.report:view": "makes an empty file with a name that nobody knows, which is then written like any other",
+    "perfguard.cli.verdicts:alone": _OWN,
+    "perfguard.integrations.offline:_linked": _OWN,
+    "perfguard.integrations.offline:add_missing_info": "in its copy of the recording, only if there is none (O_EXCL)",
+    "perfguard.integrations.offline:copy_recording": _OWN,
+    "perfguard.integrations.offline:take_over": "moves the analyser's results into the recording, each whole",
+    "perfguard.integrations.tools_part:claim": "an empty file that only one process can create (O_EXCL)",
+    "perfguard.plugin.confirmation:Confirmation._compared": _OUTPUT,
+    "perfguard.plugin.controlled:Round.__init__": _OWN,
+    "perfguard.plugin.controlled:write_request": _OWN,
+    "perfguard.plugin.rounds:Rounds._process": _OUTPUT,
+    "perfguard.stores.history.database:_connected": "SQLite writes its file itself",
+    "perfguard.testing.databases:_database": "a database in memory",
+    "perfguard.testing.torch_trace:trace_file": "packs in memory",
+    "perfguard.testing.generation:Tree.write": "generated output for tests, into a directory that the caller names",
+}
+
+
+#: Functions that make a file, or put one in its place, and methods of paths and frames that do.
+_MAKES = re.compile(
+    r"os\.(replace|renames?|link|symlink|mkfifo|mknod|truncate)|shutil\.(copy2?|copyfile|copytree|move|make_archive)"
+    r"|tempfile\.(mkstemp|NamedTemporaryFile)|duckdb\.connect|sqlite3\.connect"
+    r"|.*\.(write_text|write_bytes|touch|symlink_to|hardlink_to|to_csv|write_csv|write_parquet)"
+)
+_OPENS = re.compile(r"open|.*\.(open|fdopen|FileIO|GzipFile|BZ2File|LZMAFile|ZipFile)")
+_TO_WRITE = re.compile(r"O_(WRONLY|RDWR|CREAT|APPEND|TRUNC)")
+
+
+def _writes(call: ast.Call) -> bool:
+    """Whether a call opens a file for writing, or puts one in its place."""
+    name = ast.unparse(call.func)
+    if _MAKES.fullmatch(name):
+        return True
+    if name == "os.open":
+        return _TO_WRITE.search(ast.unparse(call)) is not None
+    if _OPENS.fullmatch(name):
+        modes = [
+            node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        given = [*call.args[1:2], *(one.value for one in call.keywords if one.arg == "mode")] if name == "open" else []
+        is_unknown = any(not isinstance(one, ast.Constant) for one in given)
+        return is_unknown or any(re.fullmatch(r"[rbt]*[wax+][rwaxbt+]*", one) for one in modes)
+    if name.endswith((".replace", ".rename")):  # of a path: that of a text has two arguments, that of a frame a dict
+        return len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Dict | ast.DictComp)
+    return False
+
+
+def writers(path: Path) -> dict[str, int]:
+    """Return the functions of a module that write files, each with a line."""
+    found: dict[str, int] = {}
+
+    def visit(node: ast.AST, names: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            is_named = isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            if (isinstance(child, ast.Call) and _writes(child)) or (
+                isinstance(child, ast.Constant) and isinstance(child.value, str) and "copy (" in child.value
+            ):
+                found[f"{name_of(path)}:{'.'.join(names)}"] = child.lineno
+            visit(child, (*names, child.name) if is_named else names)
+
+    visit(tree(path), ())
+    return found
+
+
+def test_files_are_written_in_one_place():
+    found = {name: line for path in MODULES for name, line in writers(path).items()}
+    assert sorted(found.keys() - WRITERS.keys()) == [], "write with perfguard.writing, or say why not"
+    assert sorted(WRITERS.keys() - found.keys()) == [], "it writes no file any more"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "open(path, 'w')", "open(path, mode='ab')", "open(path, mode)", "path.open('xb')", "path.write_text(text)",
+        "os.fdopen(handle, 'w')", "os.open(path, os.O_WRONLY)", "shutil.copyfile(one, other)", "os.replace(one, other)",
+        "one.replace(other)", "gzip.open(path, 'wb')", "path.touch()", "tempfile.mkstemp()", "path.rename(other)",
+        "sqlite3.connect(path)", "gzip.open(path, 'at')", "f'copy ({query}) to {place}'", "open(path, 'r+b')",
+    ],
+)  # fmt: skip
+def test_what_writes_is_seen(tmp_path, monkeypatch, line):
+    monkeypatch.setattr(sys.modules[__name__], "TOP", tmp_path)
+    path = tmp_path / "module.py"
+    path.write_text(f"def function():\n    {line}\n", encoding="utf-8")
+    assert list(writers(path)) == ["module:function"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["open(path)", "open(path, 'rb')", "path.open(encoding='utf-8')", "text.replace('a', 'b')", "os.open(path, 0)"],
+)
+def test_what_reads_writes_nothing(tmp_path, monkeypatch, line):
+    monkeypatch.setattr(sys.modules[__name__], "TOP", tmp_path)
+    path = tmp_path / "module.py"
+    path.write_text(f"def function():\n    {line}\n", encoding="utf-8")
+    assert writers(path) == {}
+
+
 # -- habits --------------------------------------------------------------------------------------------------------------
 
 

@@ -34,10 +34,10 @@ def command(page: Path) -> None:
     It needs no framework and no project. With the extra html it writes their page, too. Exit codes: 0 they were shown, 2
     usage.
     """
-    from perfguard.documents import write_atomically
     from perfguard.reports import RunReport
     from perfguard.reports.terminal import checked, compared_lines, coverage_line
     from perfguard.version import install_command
+    from perfguard.writing import write_atomically
 
     shown_on = screen()
     green, red, invalid = _verdicts()

@@ -363,8 +363,8 @@ def export(place: str | None, form: str, file: Path | None) -> None:
     Add the JSON to another history with `perfguard history add`. The CSV has one line per measurement.
     """
     from perfguard.cli.project import open_project_history
-    from perfguard.documents import write_atomically
     from perfguard.stores.history.exchange import csv_text, document_text
+    from perfguard.writing import write_atomically
 
     if file is not None:
         refuse_clash([], [file])

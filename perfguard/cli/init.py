@@ -432,10 +432,12 @@ def _require_writable(path: Path, boundary: Path) -> None:
 
 
 def _write(one: Addition) -> None:
-    one.path.parent.mkdir(parents=True, exist_ok=True)
-    # Created, or appended to: nothing that is there is replaced.
-    with open(one.path, "ab" if one.path.name == "pyproject.toml" else "xb") as stream:
-        stream.write(one.text.encode("utf-8"))
+    from perfguard.writing import write_atomically
+
+    # Created, or appended to: nothing that is there is lost.
+    is_new = one.path.name != "pyproject.toml" or not one.path.exists()
+    text = one.text.encode("utf-8")
+    write_atomically(one.path, text if is_new else one.path.read_bytes() + text, is_new=is_new)
 
 
 def _next_commands(project: Project, test: Path) -> Iterator[str]:

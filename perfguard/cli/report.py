@@ -89,9 +89,9 @@ def view(directory: Path, output: Path | None, opens: bool) -> None:
     import webbrowser
 
     from perfguard.cli.verdicts import judged
-    from perfguard.documents import write_atomically
     from perfguard.reports import RunReport
     from perfguard.reports.page import page_html
+    from perfguard.writing import write_atomically
 
     if output is not None:
         refuse_clash([directory], [output])

@@ -130,8 +130,8 @@ def _quoted(text: str) -> str:
 
 def _write(found: OpenTables, query: str, form: str, output: Path | None) -> None:
     from perfguard.artifacts.readable import QueryError
-    from perfguard.documents import write_atomically
     from perfguard.reports.rows import csv_lines, json_lines
+    from perfguard.writing import write_atomically
 
     try:
         if form == "parquet":
@@ -154,8 +154,8 @@ def _write(found: OpenTables, query: str, form: str, output: Path | None) -> Non
 
 
 def _show(answer: Answer, output: Path | None) -> None:
-    from perfguard.documents import write_atomically
     from perfguard.reports.rows import table_text
+    from perfguard.writing import write_atomically
 
     rows = list(islice(answer.rows, _SHOWN_ROWS))
     if output is None:
@@ -167,17 +167,13 @@ def _show(answer: Answer, output: Path | None) -> None:
 
 
 def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:
-    import shutil
+    from perfguard.writing import pieces_of, write_atomically
 
     found.tables.to_parquet(query, str(found.output))
     if output is None:
-        with open(found.output, "rb") as stream:
-            shutil.copyfileobj(stream, sys.stdout.buffer)
+        sys.stdout.buffer.writelines(pieces_of(found.output))
     else:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        beside = output.with_name(f".{output.name}.part")
-        shutil.copyfile(found.output, beside)
-        beside.replace(output)
+        write_atomically(output, pieces_of(found.output))
 
 
 @contextmanager

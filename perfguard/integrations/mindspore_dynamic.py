@@ -15,9 +15,9 @@ from typing import Any
 from perfguard.capture.environment import package_version
 from perfguard.capture.mindspore_options import mindspore_options
 from perfguard.configuration import shown
-from perfguard.documents import write_atomically
 from perfguard.errors import UsageError
 from perfguard.integrations.config_files import read_json, read_text
+from perfguard.writing import write_atomically
 
 CONFIG_FILE = "profiler_config.json"
 #: The monitor copies the file into shared memory of this size.

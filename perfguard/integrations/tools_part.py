@@ -13,10 +13,11 @@ from typing import Any
 from perfguard.capture.driver import Driver
 from perfguard.capture.torch_backend import TorchBackend, TorchOptions
 from perfguard.configuration import one_line
-from perfguard.documents import FORMAT, dumps, write_atomically
+from perfguard.documents import FORMAT, dumps
 from perfguard.errors import PerfguardError, UsageError, listed
 from perfguard.recording import PROFILER_DIRECTORY, Recording
 from perfguard.window import StepWindow
+from perfguard.writing import write_atomically
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ import pytest
 
 from perfguard.capture import Backend
 from perfguard.capture.controlled import TurnsWindow, bind, process_switches
-from perfguard.documents import write_atomically
 from perfguard.errors import CaptureError
 from perfguard.plugin.controlled import (
     IMPORTED_BEFORE,
@@ -38,6 +37,7 @@ from perfguard.plugin.gate_tests import is_gate_test
 from perfguard.plugin.place import Place, strangers
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
+from perfguard.writing import write_atomically
 
 #: Pairs of steps that are run and not counted: the sides have just been loaded one after the other.
 _UNCOUNTED_PAIRS = 3

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.errors import StoreError
 from perfguard.reports import RunReport
 from perfguard.reports.github import is_a_job, job_annotations
 from perfguard.reports.markdown import report_markdown
 from perfguard.reports.terminal import summary
 from perfguard.screen import printable, screen_of
+from perfguard.writing import append
 
 
 def write_summary(
@@ -54,8 +54,4 @@ def github_summary() -> str | None:
 
 def append_github_summary(path: str, report: RunReport) -> None:
     """Append a report to the page of the job. Raises `StoreError`."""
-    try:
-        with open(path, "a", encoding="utf-8") as summary:
-            summary.write(report_markdown(report) + "\n")
-    except OSError as error:
-        raise StoreError(f"the step's summary {path} cannot be written: {error.strerror}") from error
+    append(Path(path), f"{report_markdown(report)}\n")

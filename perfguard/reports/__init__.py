@@ -14,13 +14,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
-from perfguard.documents import write_atomically
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.extensions import Registry
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.recording import Provenance
 from perfguard.version import install_command
+from perfguard.writing import write_atomically
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

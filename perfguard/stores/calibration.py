@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
+from perfguard.documents import FORMAT, dumps, exists, read_document
 from perfguard.judge.calibration import Calibrated, ErrorRate
+from perfguard.writing import write_atomically
 
 #: No baseline has this name: their names contain the name of a test.
 CALIBRATION_FILE = "calibration.json"

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from perfguard.documents import FORMAT, dumps, exists, read_document, write_atomically
+from perfguard.documents import FORMAT, dumps, exists, read_document
 from perfguard.errors import DamagedError, StoreError
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import GIVE_REASON
 from perfguard.stores.calibration import CALIBRATION_FILE
+from perfguard.writing import write_atomically
 
 #: File names are cut to this length, so that they fit every file system with room for the temporary neighbour.
 _LONGEST_NAME = 120

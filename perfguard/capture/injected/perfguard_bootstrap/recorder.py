@@ -252,9 +252,12 @@ class StepRecorder:
         }
         path = os.path.join(self.plan["facts"], "{}-{}.json".format(self.pid, self.framework.name))
         try:
-            with open(path + ".part", "w", encoding="utf-8") as stream:
+            # As perfguard.writing does it, which is not to be had here.
+            made = "{}.{}.tmp".format(path, os.urandom(8).hex())
+            only_new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+            with os.fdopen(os.open(made, only_new, 0o600), "w", encoding="utf-8") as stream:
                 json.dump(facts, stream)
-            os.replace(path + ".part", path)
+            os.replace(made, path)
         except OSError as error:
             # Standard error is all that is left when the disk is full.
             sys.stderr.write("perfguard: {} cannot be written: {}\n".format(path, error))
