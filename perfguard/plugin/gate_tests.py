@@ -151,7 +151,14 @@ def named(tests: Iterable[str]) -> str:
     return listed([printable(test) for test in tests], _NAMED)
 
 
+def _has_marks(item: pytest.Item) -> bool:
+    """Whether pytest obeys the markers skip and xfail; with `-p no:skipping` it does not."""
+    return item.config.pluginmanager.hasplugin("skipping")
+
+
 def _marker_that_skips(item: pytest.Item) -> str:
+    if not _has_marks(item):
+        return ""
     if evaluate_skip_marks(item) is not None:
         return "skip"
     xfail = evaluate_xfail_marks(item)
@@ -162,7 +169,7 @@ def _marker_that_expects_failure(item: pytest.Item) -> str:
     """Return the marker of the test that expects perfguard's failure."""
     if any(getattr(getattr(item, name, None), "__unittest_expecting_failure__", False) for name in ("obj", "cls")):
         return "expectedFailure"
-    xfail = None if item.config.option.runxfail else evaluate_xfail_marks(item)
+    xfail = evaluate_xfail_marks(item) if _has_marks(item) and not item.config.option.runxfail else None
     if xfail is None:
         return ""
     raises = xfail.raises

@@ -26,7 +26,7 @@ from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember
 from perfguard.plugin.judging import Judging
 from perfguard.plugin.options import named_places, report_files, require_rootdir, runs_no_test
 from perfguard.plugin.projects import Project
-from perfguard.plugin.summary import append_github_summary, github_summary, write_summary
+from perfguard.plugin.summary import PlainReporter, append_github_summary, github_summary, write_summary
 from perfguard.recording import Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.document import verdict_document, verdict_from_document
@@ -245,7 +245,8 @@ class GateSession:
             setattr(report, _REPORT_KEY, [verdict_document(verdict) for verdict in verdicts])
         if guard is not None and self.config.get_verbosity() <= 0 and _is_judged(guard, call):
             report.sections = [(name, folded(text)) for name, text in report.sections]
-        if guard is not None and self.config.option.tbstyle not in ("no", "line"):
+        # Without pytest's terminal there is no such option.
+        if guard is not None and self.config.getoption("tbstyle", "auto") not in ("no", "line"):
             _tell_once(report)
         return report
 
@@ -273,15 +274,24 @@ class GateSession:
         finally:
             # Another hook may have changed it.
             session.exitstatus = self.kept(session.exitstatus)
+            if self._reporter is None:
+                self._summarise(PlainReporter(self.config))
             self.print_why()
 
     def print_why(self) -> None:
         """Print once why a run fails that pytest itself would not have failed."""
-        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
-        if self.why and not self._has_printed_why and reporter is not None:
-            self._has_printed_why = True
-            reporter.ensure_newline()
-            reporter.write_line(LOG.carried(printable(f"perfguard: the run fails: {self.why}")), red=True)
+        if not self.why or self._has_printed_why or hasattr(self.config, "workerinput"):
+            return
+        self._has_printed_why = True
+        reporter = self._reporter or PlainReporter(self.config)
+        reporter.ensure_newline()
+        reporter.write_line(LOG.carried(printable(f"perfguard: the run fails: {self.why}")), red=True)
+
+    @property
+    def _reporter(self) -> pytest.TerminalReporter | None:
+        """pytest's own, which `-p no:terminal` and the workers of pytest-xdist lack."""
+        reporter: pytest.TerminalReporter | None = self.config.pluginmanager.get_plugin("terminalreporter")
+        return reporter
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Remember what ended the run early."""
@@ -361,10 +371,13 @@ class GateSession:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the summary."""
-        if runs_no_test(self.config) or self._is_refused:
+        self._summarise(terminalreporter)
+
+    def _summarise(self, reporter: pytest.TerminalReporter | PlainReporter) -> None:
+        if runs_no_test(self.config) or self._is_refused or hasattr(self.config, "workerinput"):
             return
         write_summary(
-            terminalreporter,
+            reporter,
             self._report(),
             green=not any(self._reasons_to_fail()),
             notes=self._notes_on_tests(),

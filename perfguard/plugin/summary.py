@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from _pytest._io import TerminalWriter
 
 from perfguard.reports import RunReport
 from perfguard.reports.github import is_a_job, job_annotations
@@ -17,8 +18,24 @@ from perfguard.screen import printable, screen_of
 from perfguard.writing import append
 
 
+class PlainReporter:
+    """Stands in for pytest's terminal reporter in a run without it (`-p no:terminal`): lines on standard error."""
+
+    hasmarkup = False
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    def ensure_newline(self) -> None:
+        """Do nothing: every line here is a whole one."""
+
+    def write_line(self, line: str, **markup: bool) -> None:
+        """Write one or more lines."""
+        TerminalWriter(sys.stderr).line(line)
+
+
 def write_summary(
-    reporter: pytest.TerminalReporter,
+    reporter: pytest.TerminalReporter | PlainReporter,
     report: RunReport,
     *,
     green: bool,
@@ -28,9 +45,13 @@ def write_summary(
 ) -> None:
     """Print a report, notes on tests (each with whether it is red), problems and the names of written files."""
     # With the colours that pytest uses (--color, PY_COLORS, NO_COLOR).
-    screen = screen_of(sys.stdout, colours=reporter.hasmarkup, verbosity=reporter.config.get_verbosity())
+    verbosity = reporter.config.get_verbosity()
+    if isinstance(reporter, PlainReporter):
+        # No failure was shown: a quiet summary has a line for each.
+        verbosity = -1
+    screen = screen_of(sys.stdout, colours=reporter.hasmarkup, verbosity=verbosity)
     text = summary(report, screen)
-    if screen.is_quiet:
+    if isinstance(reporter, PlainReporter) or screen.is_quiet:
         reporter.ensure_newline()
         text = "\n".join(f"perfguard: {line}" for line in text.splitlines())
     else:

@@ -471,3 +471,51 @@ def test_what_hides_the_fixture_is_said(project, conftest, test):
     run = project.run("--perfguard")
     assert run.status == 1
     assert "another fixture or parameter `perfguard` hides perfguard's own: give it another name" in run.out
+
+
+# -- plugins of pytest that are switched off -----------------------------------------------------------------------------
+
+#: What a run says that has one red test and one that swallowed its verdict, by the plugins of pytest that it lacks.
+WITHOUT = {
+    "terminal": "perfguard: INVALID  test_w.py::test_red: A101 ",
+    "skipping": "FAILED test_w.py::test_red - Failed: perfguard INVALID: A101 ",
+    "terminal skipping capture logging warnings xdist benchmark junitxml rerunfailures": (
+        "perfguard: INVALID  test_w.py::test_red: A101 "
+    ),
+    **dict.fromkeys(
+        ("capture", "logging", "warnings", "junitxml", "xdist", "benchmark", "unittest", "assertion", "faulthandler"),
+        "FAILED test_w.py::test_red - Failed: perfguard INVALID: A101 ",
+    ),
+}
+SWALLOWS = """
+import pytest
+
+def test_swallows(perfguard, tmp_path):
+    try:
+        perfguard.replay(tmp_path)
+    except BaseException:
+        pytest.skip("not today")
+
+@pytest.mark.xfail
+def test_red(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+"""
+
+
+@pytest.mark.parametrize("names", WITHOUT)
+@pytest.mark.variants(2)
+def test_a_plugin_that_is_switched_off_takes_nothing_from_the_gate(project, names):
+    project.write("test_w.py", SWALLOWS if names == "skipping" else SWALLOWS.replace("@pytest.mark.xfail\n", ""))
+    run = project.run("--perfguard", *(word for name in names.split() for word in ("-p", f"no:{name}")))
+    assert run.status == 1
+    assert "INTERNALERROR" not in run.text
+    assert WITHOUT[names] in run.text
+    assert "test_w.py::test_swallows: skipped after an INVALID verdict" in run.text
+
+
+def test_without_a_terminal_the_reason_of_a_red_run_is_on_standard_error(project):
+    project.write("test_w.py", SWALLOWS.partition("@pytest")[0])
+    run = project.run("--perfguard", "-p", "no:terminal")
+    assert run.status == 1
+    why = "perfguard: the run fails: 1 red test, and pytest's own status was 0: test_w.py::test_swallows"
+    assert why in run.err.splitlines()
