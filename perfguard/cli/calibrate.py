@@ -52,7 +52,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
             steps.report(1)
             if not found[0]:
                 raise UsageError(
-                    "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-runs 0"
+                    "the first run measured nothing that is whole; see why with: pytest --perfguard --perfguard-time=off"
                 )
             if len(found) == 1:
                 took_s = time.monotonic() - began

@@ -143,7 +143,9 @@ def compare(
             continue
         runs = (len(one.samples) or 1 if one is not None else 0 for one in (before, now))
         pair = _Pair(shown=shown, metric=metric, runs=tuple(runs), tolerance=policy.tolerance(metric, key[1]))
-        if now is None:
+        if now is None and pair.is_of_judged_runs:
+            found.append(_unmeasured(pair, by_chance=_is_short_by_chance(metric, current, reference)))
+        elif now is None:
             found.append(_gone(pair, is_still_measured=metric.name in metrics))
         elif before is None:
             of_rank = key[0], split_rank(key[1])[0]
@@ -180,6 +182,11 @@ class _Pair:
         assert self.shown.numbers is not None
         return self.shown.numbers
 
+    @property
+    def is_of_judged_runs(self) -> bool:
+        """Whether a longer time of controlled processes would fail."""
+        return self.metric.by_run and self.tolerance is not None and self.tolerance.relative < math.inf
+
     def result(
         self, state: State, code: Code | None = None, message: str = "", weight: float = 0.0, *, warns: bool = False
     ) -> Comparison:
@@ -212,6 +219,33 @@ def _gone(pair: _Pair, *, is_still_measured: bool) -> Comparison:
     message = f"{pair.shown.label} was {with_unit(pair.shown.reference, pair.metric)}, and is not measured any more"
     state = State.CHANGED if is_change else State.WORSE
     return pair.result(state, Code.R103, message, one_sided_weight(pair.metric))
+
+
+def _unmeasured(pair: _Pair, *, by_chance: bool) -> Comparison:
+    """Return a number of controlled processes that this run does not have: nobody can say that it is not worse.
+
+    It is an error: a run without these processes, or a test whose steps no other process can run, would pass with any time.
+    """
+    assert pair.shown.reference is not None
+    finding = Finding(
+        code=Code.B108,
+        place=pair.shown.label,
+        message=f"was {with_unit(pair.shown.reference, pair.metric)}, and this run did not measure it",
+        severity=Severity.WARNING if by_chance else Severity.ERROR,
+    )
+    return replace(pair.shown, finding=finding)
+
+
+def _is_short_by_chance(
+    metric: Metric, current: Mapping[Key, Measurement], reference: Mapping[Key, Measurement]
+) -> bool:
+    """Whether a window was too short for the host's memory, although the test times as many steps as before.
+
+    Where it requests fewer than that needs, the speed of the machine decides how many there are.
+    """
+    steps = [len(side[key].samples) if (key := ("step_time", "")) in side else 0 for side in (current, reference)]
+    is_timed = ("step_cost", "") in current
+    return metric.name == "host_memory_growth_bytes" and is_timed and steps[0] >= steps[1]
 
 
 def _new(pair: _Pair, *, is_metric_known: bool, is_more: bool) -> Comparison:

@@ -145,7 +145,10 @@ def without_judged(verdict: Verdict, metrics: frozenset[str] = SEQUENTIAL_TIMES)
     )
     labels = {one.label for one in verdict.comparisons if one.metric in metrics}
     findings = tuple(f for f in verdict.findings if f.place not in labels)
-    outcome = outcome_of(findings) if verdict.outcome is Outcome.FAILED else verdict.outcome
+    # A time that was not measured is such a metric, and alone it makes a verdict inconclusive.
+    were_errors, are_errors = (any(f.severity is Severity.ERROR for f in one) for one in (verdict.findings, findings))
+    is_undone = verdict.outcome is Outcome.INCONCLUSIVE and were_errors and not are_errors
+    outcome = outcome_of(findings) if verdict.outcome is Outcome.FAILED or is_undone else verdict.outcome
     return replace(verdict, outcome=outcome, comparisons=comparisons, findings=findings)
 
 

@@ -239,12 +239,15 @@ def without_runs(verdict: Verdict) -> Verdict:
 
 
 def is_suspect(verdict: Verdict, *, can_confirm: bool = False) -> bool:
-    """Whether one more process is needed: a judged metric is worse in every process so far, or the machine changed.
+    """Whether one more process is needed: a judged metric is worse in every process so far or in none of them, or the machine
+    changed.
 
     If an A/B run can decide, a step is suspect from half of its tolerance on: the best of five processes is too coarse to
     detect a step just beyond the tolerance every time (`confirmation`).
     """
     if any(finding.code in EXCUSES and finding.severity is not Severity.NOTE for finding in verdict.findings):
+        return True
+    if _lacks_times(verdict.findings):
         return True
     if can_confirm and is_in_doubt(verdict.comparisons):
         return True
@@ -285,7 +288,11 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     if began_cold:
         policy = replace(policy, judge_time=False)
     comparisons = compare(verdict.measurements, baseline, environment=verdict.environment, policy=policy)
-    found = [c.finding for c in comparisons if c.finding]
+    found = [c.finding for c in comparisons if c.finding and c.finding.code is not Code.B108]
+    # A process that was lost is the reason of all of these.
+    unmeasured = (
+        [] if _lost_all(verdict) else [c.finding for c in comparisons if c.finding and c.finding.code is Code.B108]
+    )
     of_all = (lost_work(verdict.measurements, baseline.measurements, policy=policy), _changes(comparisons, policy))
     findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]
     findings += _untimed(verdict, baseline, is_cold=began_cold and policy_judges_time)
@@ -303,7 +310,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     verdict = replace(
         verdict,
         outcome=outcome,
-        findings=worst_first(findings),
+        findings=worst_first([*findings, *unmeasured]),
         comparisons=comparisons,
         environment_changes=_environment_changes(verdict, baseline),
         ledger=ledger(baseline.measurements, verdict.measurements),
@@ -320,7 +327,16 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     timed, lost = len(verdict.timings), len(verdict.lost_runs)
     if lost and timed < thresholds.FEWEST_RUNS and (is_suspect(verdict) or not timed):
         return _inconclusive(verdict, Code.B108, f"{timed} of {timed + lost} processes left a time")
-    return verdict
+    return replace(verdict, outcome=Outcome.INCONCLUSIVE) if _lacks_times(unmeasured) else verdict
+
+
+def _lost_all(verdict: Verdict) -> bool:
+    return bool(verdict.lost_runs) and not verdict.timings
+
+
+def _lacks_times(findings: Iterable[Finding]) -> bool:
+    """Whether stored times were not measured, so that nobody can say that they are not worse."""
+    return any(one.code is Code.B108 and one.severity is Severity.ERROR for one in findings)
 
 
 def _untimed(verdict: Verdict, baseline: Baseline, *, is_cold: bool) -> list[Finding]:

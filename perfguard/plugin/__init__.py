@@ -33,7 +33,8 @@ _VALUES: dict[str, dict[str, Any]] = {
     "--perfguard-runs": {
         "metavar": "N",
         "type": int,
-        "help": "Number of processes that measure a baseline's times (default: 5; 0: none).",
+        "help": "Number of processes that measure a baseline's times (default: 5; 0: none, and baselines that have them are "
+        "not compared).",
     },
     "--perfguard-reason": {
         "metavar": "TEXT",

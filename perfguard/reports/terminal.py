@@ -123,8 +123,13 @@ def _advice(verdict: Verdict, refresh_command: str, again: str) -> str:
     if is_undecided and Code.B107 in codes:
         again = "run it again when the machine has its old speed"
         return f"{again}; if the new speed is permanent, refresh the baseline: {refresh_command}"
-    if Code.B108 in codes:
+    if Code.B108 in codes and verdict.lost_runs:
         return "find out why the processes ended, then run the same command again"
+    if is_undecided and Code.B108 in codes:
+        return (
+            "measure what the baseline has: leave out --perfguard-runs 0, and time as many steps; or judge exact metrics only: "
+            "--perfguard-time=off"
+        )
     if is_undecided and Code.B114 in codes:
         return "nothing was compared: restore the baseline as the message says, then run the same command again"
     if is_undecided and Code.B115 in codes:

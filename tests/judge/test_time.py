@@ -196,6 +196,50 @@ def test_a_baseline_without_runs_is_said():
     assert codes(verdict, Severity.NOTE) == ["B108"]
 
 
+@pytest.mark.parametrize(
+    ("facts", "policy", "outcome"),
+    [
+        ({}, Policy(), "INCONCLUSIVE"),
+        ({}, Policy(judge_time=False), "PASSED"),
+        ({"environment": ELSEWHERE}, Policy(), "PASSED"),
+        ({}, Policy(settings=tuple(Rule(pattern=name, tolerance=None) for name in JUDGED)), "PASSED"),
+        # Nothing is better about a run that lost a time, and something else is worse.
+        ({"operators": 0}, Policy(), "FAILED"),
+    ],
+    ids=["here", "time off", "another machine", "off", "a worse run"],
+)
+def test_a_stored_time_that_is_not_measured_any_more_is_not_green(facts, policy, outcome):
+    verdict = examine(measured("operator_calls", 1, "aten::mm"), **{k: v for k, v in facts.items() if k != "operators"})
+    base = baseline(
+        measured("operator_calls", 1, "aten::mm"),
+        measured("step_cost", 2.0, samples=FIVE),
+        *([measured("steps", 5)] if "operators" in facts else []),
+    )
+    found = judge_time(verdict, base, policy=policy, run=None)
+    lost = [f.place for f in found.findings if f.code.name == "B108" and f.severity is Severity.ERROR]
+    assert (found.outcome.value, lost) == (outcome, [] if outcome == "PASSED" else ["step_cost"])
+
+
+@pytest.mark.parametrize(
+    ("steps", "outcome"),
+    # A test that times fewer steps than before loses the growth of the memory; else the window was short by chance.
+    [((30, 3), "INCONCLUSIVE"), ((5, 5), "PASSED"), ((5, 30), "PASSED")],
+)
+def test_a_leak_that_a_shorter_test_cannot_see_is_not_green(steps, outcome):
+    before, now = (measured("step_time", 10.0, samples=(10.0,) * count) for count in steps)
+    base = baseline(before, measured("step_cost", 2.0, samples=FIVE), measured("host_memory_growth_bytes", 300.0))
+    asked = []
+
+    def run(number):
+        asked.append(number)
+        return timing(2.0)
+
+    verdict = judge_time(examine(now), base, policy=Policy(), run=run)
+    found = next(f for f in verdict.findings if f.code.name == "B108")
+    assert (verdict.outcome.value, found.place) == (outcome, "host_memory_growth_bytes")
+    assert len(asked) == (1 if outcome == "PASSED" else 5)
+
+
 # -- the machine moved ---------------------------------------------------------------------------------------------------
 
 
@@ -357,7 +401,7 @@ def test_a_baseline_that_knows_no_stall_is_not_judged_by_one():
 
 
 def test_waiting_for_a_device_is_no_stall():
-    base = replace(waiting(*[50.0] * 5), environment=HERE)
+    base = replace(stored(*FIVE), environment=HERE)
     device = [replace(one, clock="wall", wall_ns=(2_000_000,) * 3, process_cpu_ns=(1000,) * 3) for one in wall(0.0)]
     assert judged(base, *device)[0].outcome is Outcome.PASSED
 

@@ -241,6 +241,31 @@ def test_without_time_no_process_is_started(gated):
     assert costs(gated, "off.json") is None
 
 
+@pytest.mark.parametrize(
+    ("options", "body"),
+    [
+        (("--perfguard-runs=0",), ""),
+        (("--perfguard-runs=0", "--perfguard-ratchet"), ""),
+        # What was recorded once has no steps that a process can run.
+        ((), "perfguard.replay(next(Path('kept').iterdir()))"),
+    ],
+    ids=["judged", "ratcheted", "replayed"],
+)
+@pytest.mark.variants(1)
+def test_a_baseline_of_processes_is_not_compared_with_a_run_without_them(gated, tmp_path, options, body):
+    project = gated.copy(tmp_path / "copy")
+    if body:
+        project.run("--perfguard", "--perfguard-runs=0", "--perfguard-recordings=kept")
+        steps = WRITTEN_STEPS.replace("    perfguard(product)\n", f"    {body}\n")
+        project.write("test_a.py", f"from pathlib import Path\n{steps}")
+    run = project.run("--perfguard", "--perfguard-report=untimed.json", *options)
+    assert run.counts == {"failed": 1}, run.text
+    outcome, codes = project.findings("untimed.json")["test_a.py::test_callable"]
+    assert (outcome, set(codes)) == ("INCONCLUSIVE", {"B108"})
+    assert "B108 time was shown, but not judged: step_cost was " in run.out
+    assert "leave out --perfguard-runs 0" in run.out
+
+
 #: How the processes end, one after the other, and what is said of each.
 ENDINGS = {
     "os.kill(os.getpid(), 9)": "was ended by SIGKILL, which the system sends when memory runs out",
