@@ -112,7 +112,8 @@ def examine(
         tree=tree,
     )
     if tree is None and notes and contract.findings:
-        contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
+        with recording.confined():
+            contract = replace(contract, findings=with_excerpts(contract.findings, recording.directory))
     # An INVALID recording is not measured: its numbers would look trustworthy.
     is_measured = measured and not is_invalid(policy.considered(contract.findings))
     if not is_measured:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from perfguard.documents import FORMAT, Plain, dumps, read_document
+from perfguard.opening import confined
 from perfguard.window import Phase, StepWindow
 from perfguard.writing import write_atomically
 
@@ -169,6 +171,8 @@ class Recording:
     period: int | None = None
     #: Share of the machine's CPU time that other processes used while a script ran; None if unknown; not kept in the file.
     others_share: float | None = field(default=None, compare=False)
+    #: The directory that was named, if this recording was found in it: nothing outside of it is read.
+    found_in: Path | None = None
     #: Whether its directory is a link out of the one it was found in: then nothing in it is read.
     leads_out: bool = False
 
@@ -176,6 +180,10 @@ class Recording:
     def profiler_directory(self) -> Path:
         """The directory of the profiler's own files."""
         return self.directory if self.fingerprint is None else profiler_directory_in(self.directory)
+
+    def confined(self) -> AbstractContextManager[None]:
+        """Open nothing outside of its directory, nor of the one it was found in, while the context lasts."""
+        return confined(*filter(None, (self.found_in, self.directory)))
 
     @property
     def window(self) -> StepWindow | None:
@@ -235,8 +243,9 @@ def read_recording(directory: Path) -> Recording:
     facts_path = directory / RECORDING_FILE
     if not os.path.lexists(facts_path) or any(leads_out(directory / name, directory) for name in FACTS_FILES):
         return Recording(directory=directory)
-    facts = read_document(facts_path, "recording", remedy=_REMEDY)
-    steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]
+    with confined(directory):
+        facts = read_document(facts_path, "recording", remedy=_REMEDY)
+        steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]
     found: Recording = msgspec.convert({**facts, "directory": directory, "steps": steps}, Recording, strict=False)
     fingerprint = Fingerprint.from_document(facts["fingerprint"], timed_steps=found.timed_steps or 0)
     return replace(found, fingerprint=fingerprint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from perfguard.findings import Finding, split_place
+from perfguard.opening import confined, open_regular
 
 #: The largest numbers of files (those of the worst findings), of places in a file, of bytes that are searched for lines, and
 #: of characters of an excerpt.
@@ -35,17 +35,10 @@ def with_excerpts(findings: Iterable[Finding], directory: Path) -> tuple[Finding
         if (line is not None or inside) and not one.more:
             by_file.setdefault(file, []).append(one)
     quoted: dict[int, str] = {}
-    for file, group in list(by_file.items())[:_FILES]:
-        if (path := _inside(directory, file)) is not None:
-            quoted |= _quoted(path, group[:_PLACES])
+    with confined(directory):
+        for file, group in list(by_file.items())[:_FILES]:
+            quoted |= _quoted(directory / file, group[:_PLACES])
     return tuple(replace(one, excerpt=text) if (text := quoted.get(id(one))) else one for one in found)
-
-
-def _inside(directory: Path, file: str) -> Path | None:
-    """Return the plain file of that name inside of the directory, or None."""
-    root = os.path.realpath(directory)
-    path = os.path.realpath(os.path.join(root, file))
-    return Path(path) if path.startswith(root + os.sep) and os.path.isfile(path) else None
 
 
 def _quoted(path: Path, findings: Sequence[Finding]) -> dict[int, str]:
@@ -66,7 +59,7 @@ def _quoted(path: Path, findings: Sequence[Finding]) -> dict[int, str]:
 def _lines(path: Path, numbers: set[int]) -> dict[int, str]:
     """Return some lines of a file, counted from 1."""
     found: dict[int, str] = {}
-    with open(path, "rb") as stream:
+    with open_regular(path) as stream:
         left, number, last = _BYTES, 0, max(numbers)
         while number < last and left > 0 and (raw := stream.readline(left)):
             number += 1
@@ -77,7 +70,9 @@ def _lines(path: Path, numbers: set[int]) -> dict[int, str]:
 
 
 def _document(path: Path) -> Any:
-    return json.loads(path.read_bytes()) if os.path.getsize(path) <= _JSON_BYTES else None
+    with open_regular(path) as stream:
+        content = stream.read(_JSON_BYTES + 1)
+    return json.loads(content) if len(content) <= _JSON_BYTES else None
 
 
 def _element(document: Any, inside: str) -> str:

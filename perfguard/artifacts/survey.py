@@ -15,11 +15,13 @@ import zlib
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfguard.artifacts.layout import Layout, Recognition, Slot, glob_pattern, layouts, regex_of
 from perfguard.findings import Code, Finding, Severity
+from perfguard.opening import NotRegular, confined, listed, open_regular
 
 #: The deepest folder that is listed, in levels below the inspected directory; msprof writes raw data seven levels down.
 MAX_DEPTH = 16
@@ -85,8 +87,11 @@ def survey(
     With `only`, that layout alone is searched for; if it is not recognised, the directory itself is taken for it. For a
     directory of another file system, `listing` has its paths, and `read` is its `read_head`.
     """
-    listing = listing or _listed(directory)
-    heads = _Heads(read or read_head)
+    with confined(directory) if listing is None else nullcontext():
+        return _surveyed(directory, only, listing or listed_in(directory), _Heads(read or read_head))
+
+
+def _surveyed(directory: Path, only: Layout | None, listing: Listing, heads: _Heads) -> Survey:
     parents_first = sorted(layouts(), key=lambda one: one.cycle != "parent")
     tried = parents_first if only is None else [*(one for one in parents_first if one.cycle == "parent"), only]
     found: list[FoundCycle] = []
@@ -140,7 +145,7 @@ class Listing:
         return [file[len(folder) + 1 :] for file in self.files[start:end]]
 
 
-def _listed(directory: Path) -> Listing:
+def listed_in(directory: Path) -> Listing:
     """List a directory without following links to folders, and without leaving it."""
     listing = Listing([], [], [])
     root = os.path.realpath(directory)
@@ -150,30 +155,30 @@ def _listed(directory: Path) -> Listing:
         folder, depth = waiting.pop()
         listing.folders.append(folder)
         try:
-            entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name, reverse=True)
+            with listed(os.path.join(root, folder)) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):
+                    seen += 1
+                    if seen > MAX_ENTRIES:
+                        listing.findings.append(too_many_entries(folder or "."))
+                        waiting.clear()
+                        break
+                    relative = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_symlink() and (refusal := _link_refused(os.path.join(root, relative), root)):
+                        severity = Severity.NOTE if refusal.endswith("folder") else Severity.ERROR
+                        message = f"it is a link {refusal}"
+                        listing.findings.append(
+                            Finding(code=Code.A109, severity=severity, place=relative, message=message)
+                        )
+                    elif entry.is_dir(follow_symlinks=False):
+                        if depth < MAX_DEPTH:
+                            waiting.append((relative, depth + 1))
+                        else:
+                            listing.findings.append(too_deep(relative))
+                    else:
+                        listing.files.append(relative)
         except OSError as error:
             reason = f"it cannot be listed: {error.strerror}"
             listing.findings.append(Finding(code=Code.A109, place=folder or ".", message=reason))
-            continue
-        for entry in entries:
-            seen += 1
-            if seen > MAX_ENTRIES:
-                listing.findings.append(too_many_entries(folder or "."))
-                waiting.clear()
-                break
-            relative = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.is_symlink() and (refusal := _link_refused(entry, root)):
-                severity = Severity.NOTE if refusal.endswith("folder") else Severity.ERROR
-                listing.findings.append(
-                    Finding(code=Code.A109, severity=severity, place=relative, message=f"it is a link {refusal}")
-                )
-            elif entry.is_dir(follow_symlinks=False):
-                if depth < MAX_DEPTH:
-                    waiting.append((relative, depth + 1))
-                else:
-                    listing.findings.append(too_deep(relative))
-            else:
-                listing.files.append(relative)
     listing.folders.sort()
     listing.files.sort()
     return listing
@@ -191,9 +196,9 @@ def too_deep(place: str) -> Finding:
     return Finding(code=Code.A108, place=place, message=f"it is {MAX_DEPTH} folders deep: its content was not listed")
 
 
-def _link_refused(entry: os.DirEntry[str], root: str) -> str | None:
+def _link_refused(path: str, root: str) -> str | None:
     """Return why a link is not followed, or None for a link to a file inside the inspected directory."""
-    target = os.path.realpath(entry.path)
+    target = os.path.realpath(path)
     try:
         mode = os.stat(target).st_mode
     except OSError:
@@ -278,12 +283,11 @@ def head(path: Path) -> str:
 
 def read_head(path: Path) -> str:
     """Return what `head` does, but raise `OSError` for a file that cannot be read."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        return ""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        with open_regular(path) as opened:
+            file = gzip.GzipFile(fileobj=opened) if path.suffix == ".gz" else opened
             return file.read(HEAD_BYTES).decode("utf-8", errors="replace")
-    except (gzip.BadGzipFile, EOFError, zlib.error):
+    except (NotRegular, gzip.BadGzipFile, EOFError, zlib.error):
         return ""
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from perfguard.artifacts.remote import RemoteTree, Unfetched
 from perfguard.errors import DamagedError, UsageError
-from perfguard.recording import FACTS_FILES, RECORDING_FILE, Recording, leads_out, read_recording
+from perfguard.opening import confined
+from perfguard.recording import FACTS_FILES, RECORDING_FILE, Recording, read_recording
 
 
 def replay(directory: Path, *, found_in: Path | None = None) -> Recording:
@@ -22,9 +23,13 @@ def replay(directory: Path, *, found_in: Path | None = None) -> Recording:
         named = ", ".join(str(one) for one in recordings[:5])
         raise UsageError(f"{directory} holds {len(recordings)} perfguard recordings; name one of them: {named}")
     (place,) = recordings
-    if leads_out(place, directory if found_in is None else found_in):
+    around = Path(os.path.realpath(directory if found_in is None else found_in))
+    # What is compared is read: another process may change the link.
+    real = Path(os.path.realpath(place))
+    if not real.is_relative_to(around):
         return Recording(directory=place.absolute(), leads_out=True)
-    return read_recording(place.resolve())
+    with confined(around):
+        return replace(read_recording(real), found_in=around)
 
 
 def recordings_in(directory: Path) -> list[Path]:

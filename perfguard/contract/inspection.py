@@ -189,7 +189,10 @@ def read_cycle(
     meter = Meter(report)
     traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
-        with second_process(traces, options.processes, (TraceRows.__module__,)) as second:
+        with (
+            task.recording.confined(),
+            second_process(traces, options.processes, (TraceRows.__module__,)) as second,
+        ):
             stream = partial(stream_trace, second=second)
             read, broken = read_artifacts(task.found, task.recording.directory, stream, meter, tables, number)
         meter.end()
@@ -208,7 +211,8 @@ def _known(task: Task, number: int, read: Sequence[Artifact], broken: Sequence[F
     artifacts = {artifact.slot.name: artifact for artifact in read}
     rank = rank_of(found, artifacts, recording)
     documents = _documents(artifacts)
-    conditions = known_conditions(found, documents, stated(recording, task.expected))
+    with recording.confined():
+        conditions = known_conditions(found, documents, stated(recording, task.expected))
     notes = [*explanation(found, recording.directory, rank, conditions)]
     findings = [
         *contradictions(found, recording, documents, task.expected),
@@ -304,7 +308,8 @@ def _inspected(one: ReadCycle, options: InspectionOptions) -> Inspected:
     task, recording = one.task, one.task.recording
     try:
         cycle = one.cycle
-        wrong = [*check_cycle(cycle)]
+        with recording.confined():
+            wrong = [*check_cycle(cycle)]
         wrong += repeated_events(cycle, one.alike) if one.alike is not None else ()
     except OSError as error:
         return _unreadable(task, error)

@@ -11,7 +11,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from perfguard.artifacts.conditions import Expectation
 from perfguard.artifacts.foreign import described
 from perfguard.artifacts.layout import Layout, layouts
 from perfguard.artifacts.readers import OPAQUE
-from perfguard.artifacts.survey import FoundCycle, Survey, head, size_of, survey
+from perfguard.artifacts.survey import FoundCycle, Survey, head, listed_in, size_of, survey
 from perfguard.contract.inspection import (
     Contract,
     Inspected,
@@ -219,7 +218,8 @@ class _Inspection:
             finding = Finding(code=Code.A109, message=f"it is a link {where}: it is not read")
             return Survey(cycles=(), parents=(), findings=(finding,))
         if self.tree is None:
-            return _profiler_not_linked(survey(self.directory, self.only), self.recording)
+            with self.recording.confined():
+                return _profiler_not_linked(survey(self.directory, self.only), self.recording)
         return survey(self.directory, self.only, listing=self.tree.listing(self.directory), read=self.tree.head)
 
     def run(self, options: InspectionOptions, visit: Visit) -> Contract:
@@ -237,7 +237,7 @@ class _Inspection:
                 Finding(
                     code=Code.A101,
                     place=str(directory) if self.tree is None else self.tree.shown,
-                    message=_described(directory) or otherwise,
+                    message=_described(recording, directory, self.tree) or otherwise,
                 )
             )
         findings += _empty_parents(found, recording.directory)
@@ -328,12 +328,14 @@ class _Inspection:
 _LOOKED_AT = 1000
 
 
-def _described(directory: Path) -> str:
+def _described(recording: Recording, directory: Path, tree: RemoteTree | None) -> str:
     """Return what a directory of no known layout holds, and what makes it readable; an empty text if that is not known."""
     if re.match(r"(ASCEND_PROFILER_OUTPUT|FRAMEWORK|PROF_.*)$", directory.name):
         return "this is a part of a recording: name the directory above it"
-    paths = (one.relative_to(directory).as_posix() for one in islice(directory.rglob("*"), _LOOKED_AT) if one.is_file())
-    return described(sorted(paths), lambda path: head(directory / path))
+    if tree is not None:
+        return ""
+    with recording.confined():
+        return described(listed_in(directory).files[:_LOOKED_AT], lambda path: head(directory / path))
 
 
 def _empty_parents(found: Survey, root: Path) -> Iterator[Finding]:

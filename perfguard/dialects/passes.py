@@ -8,10 +8,11 @@ Source: names of 17 000 files of MindSpore 2.0, 2.7, 2.8, 2.9 and 2.10 at levels
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from perfguard.opening import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,5 +83,5 @@ def saved_passes(place: Path) -> list[Pass]:
 def _files(folder: Path, prefix: str) -> list[str]:
     if folder.is_symlink() or not folder.is_dir():
         return []
-    with os.scandir(folder) as entries:
+    with listed(folder) as entries:
         return [prefix + entry.name for entry in entries if entry.is_file()]

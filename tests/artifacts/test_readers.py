@@ -506,7 +506,7 @@ def fifo(path: Path) -> None:
 def test_only_regular_files_are_opened(tmp_path, make, form):
     path = tmp_path / "x"
     make(path)
-    with pytest.raises(Unreadable, match="not a regular file"):
+    with pytest.raises(Unreadable, match=r"not a regular file|cannot be opened: (No such file|Too many levels)"):
         read_file(form, path, TRACE_SCHEMA)
 
 

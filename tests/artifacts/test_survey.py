@@ -453,14 +453,14 @@ def test_a_folder_that_may_not_be_listed_is_said():
 
 def test_the_rest_is_looked_at_where_one_folder_cannot_be_listed(tmp_path, monkeypatch):
     tree(tmp_path, "gone/x", "w.pt.trace.json")
-    real = os.scandir
+    real = module.listed
 
-    def scandir(path):
+    def listed(path):
         if str(path).endswith("gone"):
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    monkeypatch.setattr(module.os, "scandir", scandir)
+    monkeypatch.setattr(module, "listed", listed)
     assert told(tmp_path) == [("A109", "error", "gone", "it cannot be listed: Permission denied")]
     assert found_in(tmp_path) == [(PT, "w.pt.trace.json")]
 

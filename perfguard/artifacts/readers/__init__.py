@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from perfguard.artifacts.table import Cells, Table, Unreadable
 from perfguard.extensions import Registry
+from perfguard.opening import NotRegular, Outside, open_regular
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,10 +76,10 @@ Reader = Callable[[Path, Mapping[str, Any]], Content]
 
 def open_file(path: Path, *, buffering: int = -1, sparse: bool = False) -> BinaryIO:
     """Open a regular file; raises `Unreadable` for anything else, and unless `sparse` for a file that is mostly holes."""
-    if not path.is_file():
-        raise Unreadable("it is not a regular file")
     try:
-        file: BinaryIO = path.open("rb", buffering=buffering)
+        file = open_regular(path, buffering=buffering)
+    except (NotRegular, Outside) as error:
+        raise Unreadable(f"{error.strerror}") from error
     except OSError as error:
         raise Unreadable(f"it cannot be opened: {error.strerror}") from error
     found = os.fstat(file.fileno())
@@ -90,19 +91,23 @@ def open_file(path: Path, *, buffering: int = -1, sparse: bool = False) -> Binar
 
 def read_start(path: Path, limit: int) -> bytes:
     """Read the first `limit` bytes of a regular file; raises `Unreadable` for anything else."""
+    with open_file(path, sparse=True) as file:
+        return _read(file, limit)
+
+
+def _read(file: BinaryIO, limit: int) -> bytes:
     try:
-        with open_file(path, sparse=True) as file:
-            return file.read(limit)
+        return file.read(limit)
     except OSError as error:
         raise Unreadable(f"it cannot be read: {error.strerror}") from error
 
 
 def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     """Read a regular file whole; raises `Unreadable` for anything else, and for a file that is too large or sparse."""
-    if path.is_file() and (size := path.stat().st_size) > limit:
-        raise Unreadable(f"it has {size} bytes, more than the {limit} that are read whole")
-    open_file(path).close()
-    return read_start(path, limit)
+    with open_file(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > limit:
+            raise Unreadable(f"it has {size} bytes, more than the {limit} that are read whole")
+        return _read(file, limit)
 
 
 def decode_text(raw: bytes) -> str:

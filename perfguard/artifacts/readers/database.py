@@ -15,11 +15,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
-from perfguard.artifacts.readers import MAX_BYTES, Content, read_start
+from perfguard.artifacts.readers import MAX_BYTES, Content, open_file
 from perfguard.artifacts.table import MAX_TEXT, Cells, Table, Unreadable
+from perfguard.opening import is_open_twice
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,9 +59,14 @@ def read_database(path: Path, schema: Mapping[str, Any]) -> Content:
     that is not a database, is damaged, has changes in a `-wal` or `-journal` file, or takes too much work; also if one of these
     tables has a BLOB or an infinite number, which JSON cannot represent.
     """
-    size = _checked_size(path)
+    with open_file(path, sparse=True) as file:
+        size = _checked_size(path, file)
+        return _read(path, file, size, schema)
+
+
+def _read(path: Path, file: BinaryIO, size: int, schema: Mapping[str, Any]) -> Content:
     try:
-        with contextlib.closing(_opened(path)) as database:
+        with contextlib.closing(_opened(path, file)) as database:
             work = _Work(MAX_INSTRUCTIONS + MAX_INSTRUCTIONS_PER_BYTE * size)
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT)
             database.set_progress_handler(work.look, _INSTRUCTIONS_BETWEEN_LOOKS)
@@ -101,10 +107,10 @@ def _statement(name: str, text: Any) -> str:
     return text.lstrip()
 
 
-def _checked_size(path: Path) -> int:
-    """Return the size of a complete database. Raises `Unreadable` for errors that are visible before opening it."""
-    header = read_start(path, _HEADER_BYTES)
-    size = path.stat().st_size
+def _checked_size(path: Path, file: BinaryIO) -> int:
+    """Return the size of a complete database. Raises `Unreadable` for errors that are visible without SQLite."""
+    header = file.read(_HEADER_BYTES)
+    size = os.fstat(file.fileno()).st_size
     if size > MAX_BYTES:
         raise Unreadable(f"it has {size} bytes, more than the {MAX_BYTES} that are read whole")
     if not size:
@@ -126,9 +132,14 @@ def _checked_size(path: Path) -> int:
     return size
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _opened(path: Path, file: BinaryIO) -> sqlite3.Connection:
+    """Open a database that is open as `file`. Raises `Unreadable` if another file is at the path now."""
     uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro&immutable=1"
     database = sqlite3.connect(uri, uri=True, isolation_level=None)
+    # SQLite follows the path, and has read nothing yet.
+    if not is_open_twice(file.fileno()):
+        database.close()
+        raise Unreadable("it was replaced while it was read")
     for pragma in ("trusted_schema=OFF", "ignore_check_constraints=ON", "cell_size_check=ON", "query_only=ON"):
         database.execute(f"PRAGMA {pragma}")
     return database
