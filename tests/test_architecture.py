@@ -103,6 +103,49 @@ def test_the_help_loads_nothing_heavy(arguments):
     assert roots(set(found.stderr.split())) & ({"polars", "numpy", "pytest", "jsonschema"} | FRAMEWORKS) == set()
 
 
+# -- who starts programs -------------------------------------------------------------------------------------------------
+
+#: What starts a program, or names the Python to start. A browser is the user's own.
+STARTING = re.compile(
+    r"(subprocess|multiprocessing|asyncio|pty|joblib|webbrowser)(\..*)?|(concurrent\.futures\.)?ProcessPoolExecutor"
+    r"|os\.(system|popen|fork\w*|exec\w+|spawn\w+|posix_spawnp?)|sys\.(executable|orig_argv)"
+)
+
+
+def starters(module: ast.Module) -> set[str]:
+    """Return what a module uses of all that can start a program."""
+    nodes = list(ast.walk(module))
+    named = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
+    taken = {
+        f"{node.module}.{alias.name}" for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    return {name for name in imports(nodes) | named | taken if STARTING.fullmatch(name)}
+
+
+def test_programs_are_started_in_one_module():
+    """So that there is one rule for what they may import, and one way in which they end."""
+    found = {name_of(path): starters(tree(path)) for path in MODULES}
+    assert {name for name, used in found.items() if used} == {"perfguard.child", "perfguard.cli.report"}
+    assert found["perfguard.cli.report"] == {"webbrowser", "webbrowser.open"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import subprocess",
+        "from subprocess import run",
+        "def f():\n    import multiprocessing.pool",
+        "from concurrent.futures import ProcessPoolExecutor",
+        "import concurrent.futures\nconcurrent.futures.ProcessPoolExecutor(2)",
+        "import os\nos.execv('a', [])",
+        "from os import posix_spawn",
+        "import sys\nsys.executable",
+    ],
+)
+def test_every_way_to_start_a_program_is_seen(text):
+    assert starters(ast.parse(text))
+
+
 # -- who imports whom ----------------------------------------------------------------------------------------------------
 
 

@@ -6,11 +6,11 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from perfguard import child
 from perfguard.capture.worktree import run_git
 from perfguard.recording import Provenance
 
@@ -185,9 +185,9 @@ def _git(root: Path, *arguments: str, given: str | None = None) -> str | None:
     return found.stdout.strip() if found is not None and found.returncode == 0 else None
 
 
-def _run_git(root: Path, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str] | None:
+def _run_git(root: Path, *arguments: str, given: str | None = None) -> child.CompletedProcess[str] | None:
     """Run git without the locks that refresh the user's index; None without git, or if it hangs."""
     try:
         return run_git(["--no-optional-locks", *arguments], root, timeout_s=10, given=given)
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, child.TimeoutExpired):
         return None

@@ -7,7 +7,6 @@ import os
 import pkgutil
 import re
 import signal
-import subprocess
 import sys
 import time
 import uuid
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from perfguard import child
 from perfguard.capture.chatter import is_chatter
 from perfguard.errors import CaptureError, UsageError
 
@@ -24,25 +24,12 @@ GRACE_S = 5.0
 #: Seconds between two calls of `is_hung`.
 _LOOK_S = 0.2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
-#: The first statements of a Python that must end with its parent, whatever ends that: Linux kills it (prctl(2):
-#: PR_SET_PDEATHSIG is 1); other systems do not.
-END_WITH_PARENT = "import ctypes; getattr(ctypes.CDLL(None), 'prctl', lambda *_: 0)(1, 9)"
 
 #: How lines that name an error begin, and what `last_line` leaves out of them.
 _ERROR = re.compile(r"(?P<mark>E  \s*|(?:ERROR|perfguard|fatal): )|Fatal|Error|\S+: error: ")
 
-#: The directory that a Python imports this perfguard from.
-HOME = str(Path(__file__).resolve().parents[2])
-_GUARD = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from perfguard.capture.command import stand_guard; "
-    "stand_guard(*sys.argv[2:])"
-)
-
 #: pytest as `python -m pytest` runs it; it ends with its parent.
-PYTEST = (
-    *(sys.executable, "-c"),
-    f"{END_WITH_PARENT}; import sys, pytest; sys.argv[0] = 'pytest'; sys.exit(pytest.console_main())",
-)
+PYTEST = tuple(child.own_command("pytest:console_main", working_directory=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +80,7 @@ def run_command(
         except BaseException as error:
             end_command(process, mark=mark, value=value)
             process.wait()
-            timed_out = isinstance(error, subprocess.TimeoutExpired)
+            timed_out = isinstance(error, child.TimeoutExpired)
             if not timed_out:
                 raise
         status = process.returncode
@@ -105,15 +92,15 @@ def run_command(
 
 def _started(
     command: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None, directory: Path | None
-) -> subprocess.Popen[bytes]:
+) -> child.Popen[bytes]:
     try:
-        return subprocess.Popen(
+        return child.start(
             command,
             env=environment,
             cwd=directory,
             # `run_command` forwards a Ctrl-C of the terminal, once.
             start_new_session=True,
-            stdin=None if output is None else subprocess.DEVNULL,
+            stdin=None if output is None else child.DEVNULL,
             stdout=output,
             stderr=output,
         )
@@ -132,19 +119,19 @@ def guarded(clear: str, *arguments: str) -> Iterator[None]:
     Raises `UsageError` if it cannot be started.
     """
     try:
-        guardian = subprocess.Popen(
-            # Isolated: a file in the working directory must not replace a module.
-            [sys.executable, "-I", "-c", _GUARD, HOME, clear, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        guardian = child.start(
+            # It outlives this process, to clear up after it.
+            child.own_command(f"{__name__}:stand_guard", clear, *arguments, isolated=True, ends_with_parent=False),
+            stdin=child.PIPE,
+            stdout=child.DEVNULL,
+            stderr=child.DEVNULL,
             cwd=os.path.abspath(os.sep),
             # Neither Ctrl-C nor the end of a larger run, which is found by its mark, must end it.
             start_new_session=True,
             env={name: text for name, text in os.environ.items() if not name.startswith("PERFGUARD_")},
         )
     except OSError as error:
-        raise UsageError(f"{sys.executable} cannot be started: {error.strerror}. Repair it, then run again.") from error
+        raise UsageError(f"{child.python()} cannot be started: {error.strerror}. Repair it, then run again.") from error
     assert guardian.stdin is not None
     try:
         yield
@@ -156,24 +143,25 @@ def guarded(clear: str, *arguments: str) -> Iterator[None]:
         guardian.wait()
 
 
-def stand_guard(clear: str, *arguments: str) -> None:
+def stand_guard() -> None:
     """Wait until the process at the other end of standard input is done or has ended; then call the function `clear`."""
+    clear, *arguments = sys.argv[1:]
     # Imported before the wait, so that an upgrade of perfguard meanwhile does no harm.
     function = pkgutil.resolve_name(clear)
     sys.stdin.buffer.read(1)
     function(*arguments)
 
 
-def _wait(process: subprocess.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> None:
+def _wait(process: child.Popen[bytes], timeout_s: float | None, is_hung: Callable[[], bool] | None) -> None:
     while process.poll() is None:
         try:
             process.wait(timeout_s if is_hung is None else _LOOK_S)
-        except subprocess.TimeoutExpired:
+        except child.TimeoutExpired:
             if is_hung is None or is_hung():
                 raise
 
 
-def end_command(process: subprocess.Popen[bytes], *, mark: str, value: str) -> None:
+def end_command(process: child.Popen[bytes], *, mark: str, value: str) -> None:
     """End a command that runs too long: first by an interrupt, so that Python writes its data, then by stronger signals."""
     for number in _SIGNALS:
         _send({process.pid, *_marked(mark, value)}, number)

@@ -6,13 +6,13 @@ import json
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from perfguard import child
 from perfguard.capture import Target
 from perfguard.errors import UsageError
 from perfguard.recording import Environment
@@ -109,18 +109,12 @@ class Interpreter:
     packages: Mapping[str, str]
 
 
-def interpreter_flags() -> list[str]:
-    """Return the flags of this interpreter that change how code runs (-X dev, -O, -W)."""
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return flags
-
-
 def find_interpreter(path: str) -> Interpreter:
     """Return what a Python has, read without importing any of it. Raises `UsageError` if it does not work."""
     try:
-        done = subprocess.run([path, "-c", _PROBE], capture_output=True, text=True, timeout=60, check=False)
+        done = child.ask(path, _PROBE, environment=os.environ, timeout_s=60)
         # The last line: a sitecustomize of its own may print as well.
         found = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError) as error:
+    except (OSError, child.TimeoutExpired, ValueError, IndexError) as error:
         raise UsageError(f"{path} is not a working Python ({error}); name one with --python PATH.") from error
     return Interpreter(path=path, packages=found)

@@ -7,23 +7,19 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from perfguard import thresholds
+from perfguard import child, thresholds
 from perfguard.capture import BACKENDS, Target
-from perfguard.capture.command import END_WITH_PARENT, HOME, last_line, run_command
+from perfguard.capture.command import last_line, run_command
 from perfguard.capture.controlled import ControlledWindow, bind, calibration_kernel, controlled_environment
 from perfguard.capture.environment import cpu_model
 from perfguard.errors import CaptureError, PerfguardError
 from perfguard.timing import Timing, read_timing, write_timing
 from perfguard.window import StepWindow
 
-_PROCESS = (
-    f"{END_WITH_PARENT}; import sys; sys.path.insert(0, {HOME!r}); "
-    "from perfguard.capture.probe import main; main(sys.argv[1:])"
-)
 _NOISE = "--noise"
 #: The key of a result that is one of perfguard's own errors: a sentence with the next command.
 _REFUSED = "refused"
@@ -68,7 +64,7 @@ def _run(
     output = directory / "output"
     with open(output, "wb") as stream:
         ended = run_command(
-            [sys.executable, "-c", _PROCESS, *arguments],
+            child.own_command(f"{__name__}:main", *arguments),
             environment=environment,
             mark="PERFGUARD_PROBE",
             timeout_s=timeout_s,
@@ -86,9 +82,9 @@ def _run(
 # -- in the other process ------------------------------------------------------------------------------------------------
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     """Run a probe in this process, and write its result."""
-    name, result = arguments
+    name, result = sys.argv[1:]
     if name == _NOISE:
         write_timing(_kernel_steps(), Path(result))
         return

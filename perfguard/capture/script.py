@@ -11,13 +11,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from perfguard import child
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import Interpreter, cpu_model, environment, find_interpreter, release
 from perfguard.capture.machine_load import MachineLoad
@@ -140,7 +140,7 @@ def _interpreter(script: Script) -> Interpreter:
     first = script.command[0]
     if script.python is not None:
         return find_interpreter(str(script.python))
-    path = shutil.which(first) if _is_python(first) else sys.executable
+    path = shutil.which(first) if _is_python(first) else child.python()
     if path is None:
         raise UsageError(f"there is no command {first!r}; name one that is on the PATH, or a path to it.")
     return find_interpreter(path)

@@ -15,7 +15,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -23,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfguard import child
 from perfguard.capture.command import guarded, kill_marked, last_line
 from perfguard.errors import CaptureError, UsageError, nearest
 
@@ -85,18 +85,15 @@ def run_git(
     timeout_s: float,
     variables: Mapping[str, str] | None = None,
     given: str | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run git in English, with `given` as its input, and never ask the user. Raises the errors of `subprocess.run`."""
-    return subprocess.run(
+) -> child.CompletedProcess[str]:
+    """Run git in English, with `given` as its input, and never ask the user. Raises the errors of `child.run`."""
+    return child.run(
         ["git", *arguments],
         cwd=directory,
         env={**without_git_variables(os.environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(variables or {})},
         input=given or "",
         capture_output=True,
-        text=True,
-        errors="replace",
         timeout=timeout_s,
-        check=False,
         start_new_session=True,
     )
 
@@ -245,7 +242,7 @@ def _is_owned(directory: Path) -> bool:
     return False
 
 
-def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subprocess.CompletedProcess[str]:
+def _git(arguments: list[str], directory: Path, mark: str | None = None) -> child.CompletedProcess[str]:
     """Run git without hooks. Raises `UsageError` without git, `CaptureError` if it hangs."""
     marked = {MARK: mark} if mark is not None else {}
     try:
@@ -257,11 +254,11 @@ def _git(arguments: list[str], directory: Path, mark: str | None = None) -> subp
             "there is no git on the PATH, so no base can be checked out; install it, or compare two environments: "
             "perfguard ab --base-python PATH"
         ) from None
-    except subprocess.TimeoutExpired:
+    except child.TimeoutExpired:
         raise CaptureError(
             f"git {arguments[0]} did not end within {_GIT_TIMEOUT_S:.0f} seconds in {directory}; find what blocks it."
         ) from None
 
 
-def _error_of(found: subprocess.CompletedProcess[str]) -> str:
+def _error_of(found: child.CompletedProcess[str]) -> str:
     return last_line(found.stderr) or f"git ended with status {found.returncode}"

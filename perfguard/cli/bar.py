@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any, Self
 
 from perfguard.cli.output import screen
@@ -21,6 +22,8 @@ class _Drawn:
             return
         from tqdm import tqdm
 
+        # Its own is one of multiprocessing, which starts a process from Python 3.14 on.
+        tqdm.set_lock(threading.RLock())
         # tqdm's monitor thread would only redraw.
         tqdm.monitor_interval = 0
         # Without `nrows`, nothing is shown on a terminal of unknown height.

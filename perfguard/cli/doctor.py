@@ -95,9 +95,10 @@ def _observations(*, measures_noise: bool) -> Iterator[Observation]:
 
 def _versions() -> Iterator[Observation]:
     from perfguard.capture.environment import package_version, release
+    from perfguard.child import python
     from perfguard.version import __version__
 
-    yield Observation(subject="python", found=f"{platform.python_version()}, {sys.executable}")
+    yield Observation(subject="python", found=f"{platform.python_version()}, {python()}")
     names = ("pytest", "pytest-benchmark", "numpy")
     versions = {name: package_version(name) for name in names}
     found = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -314,8 +312,9 @@ def _imported(model: Model, test: Path, project: Project) -> tuple[str, Path | N
 
 def _is_installed(name: str, place: Path) -> bool:
     """Whether a top-level module is imported from a directory in this environment; nothing is imported to find out."""
-    command = [sys.executable, "-P", "-c", _FIND, name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=os.sep)
+    from perfguard import child
+
+    done = child.ask(child.python(), _FIND, name, environment=os.environ)
     origin = done.stdout.strip()
     return bool(origin) and Path(origin).resolve().is_relative_to(place)
 

@@ -1,18 +1,21 @@
-"""The local engine: spawned processes of this machine; a fork of a process with threads, as polars has, may hang."""
+"""The local engine: processes of this machine, each with a thread here that hands it calls and waits for the results."""
 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import signal
+import pickle
+import socket
+import sys
 import threading
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from multiprocessing.context import SpawnContext, SpawnProcess
-from multiprocessing.process import BaseProcess
+import traceback
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from typing import IO, Any
 
+from perfguard import child
 from perfguard.engines import Engine
 
 
@@ -31,72 +34,163 @@ def opened(jobs: int | None, scheduler: str | None) -> LocalEngine:
     return LocalEngine(jobs or usable_cpus())
 
 
-class _Deaf(SpawnProcess):
-    """A process that Ctrl-C does not reach: a terminal sends it to all processes, and the main process ends the others."""
-
-    def start(self) -> None:
-        """Start the process with SIGINT blocked, so that it is from its first instruction on, before any code of its own."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            super().start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-class _Starts(SpawnContext):
-    """A context that records its processes, to end them when the work is stopped."""
-
-    def __init__(self) -> None:
-        self.started: list[BaseProcess] = []
-
-    def Process(self, *args: Any, **more: Any) -> BaseProcess:  # type: ignore[override]
-        process = _Deaf(*args, **more)
-        self.started.append(process)
-        return process
-
-
 class LocalEngine(Engine):
     """A pool of processes; it detects by itself that one died."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
-        self._open: list[tuple[ProcessPoolExecutor, _Starts]] = []
+        self._open: list[_Pool] = []
 
     def open(self, jobs: int) -> Executor:
         """Return a new pool, and close the earlier ones."""
         self.end(at_once=True)
-        starts = _Starts()
         # So many threads of polars per process that all of them fit the CPUs.
-        threads = max(1, usable_cpus() // self.jobs)
-        pool = ProcessPoolExecutor(jobs, mp_context=starts, initializer=_begin, initargs=(threads,))
-        self._open.append((pool, starts))
+        pool = _Pool(jobs, threads=max(1, usable_cpus() // self.jobs))
+        self._open.append(pool)
         return pool
 
     def is_loss(self, error: BaseException) -> bool:
-        """Whether a process of the pool died, which breaks the whole pool."""
+        """Whether the process of a call died."""
         return isinstance(error, BrokenExecutor)
 
     def end(self, *, at_once: bool) -> None:
         """End the processes."""
         while self._open:
-            pool, starts = self._open.pop()
+            pool = self._open.pop()
             if at_once:
-                for process in starts.started:
-                    # It may not have started, or has ended already.
-                    with contextlib.suppress(ValueError, AttributeError):
-                        process.terminate()
+                pool.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin(threads: int) -> None:
-    """Initialise a process, before polars is imported and reads its number of threads."""
-    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+class _Pool(Executor):
+    """An executor of processes of perfguard's own. Those of `multiprocessing` import from the working directory."""
+
+    def __init__(self, jobs: int, *, threads: int) -> None:
+        self._environment = {"POLARS_MAX_THREADS": str(threads), **os.environ}
+        self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="perfguard-engine")
+        #: The process of each thread.
+        self._own = threading.local()
+        self._started: list[_Worker] = []
+        self._starting = threading.Lock()
+        self._is_over = False
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        """Have a process call a function that it can import."""
+        return self._threads.submit(self._called, pickle.dumps((function, arguments, named)))
+
+    def _called(self, call: bytes) -> Any:
+        worker: _Worker | None = getattr(self._own, "worker", None)
+        if worker is None:
+            with self._starting:
+                if self._is_over:
+                    raise BrokenExecutor("the processes were ended")
+                worker = self._own.worker = _Worker(self._environment)
+                self._started.append(worker)
+        try:
+            answer = worker.answer(call)
+        except (EOFError, OSError) as error:
+            self._own.worker = None
+            raise BrokenExecutor("a process died") from error
+        is_result, found = pickle.loads(answer)
+        if not is_result:
+            raise found
+        return found
+
+    def kill(self) -> None:
+        """End the processes in the middle of their calls."""
+        with self._starting:
+            self._is_over = True
+            for worker in self._started:
+                worker.process.kill()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes after their calls."""
+        self._threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        while self._started:
+            self._started.pop().end()
 
 
-def _leave_with(parent: BaseProcess) -> None:
-    """End when the parent process ends: a pool's process would otherwise wait for it forever."""
-    parent.join()
-    os._exit(1)
+class _Worker:
+    """A process that makes one call after the other; it ends when this end of its socket is closed."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = child.start(
+                child.own_command(f"{__name__}:serve", path=[*filter(None, sys.path)], ends_with_parent=False),
+                env=environment,
+                stdin=theirs,
+                # What is printed there is no part of the output.
+                stdout=child.DEVNULL,
+                stderr=None if sys.stderr else child.DEVNULL,
+                # Ctrl-C ends this process, and its end ends all others.
+                start_new_session=True,
+            )
+        with ours:
+            self._calls, self._results = ours.makefile("wb"), ours.makefile("rb")
+
+    def answer(self, call: bytes) -> bytes:
+        """Return whether a call had a result, and that or its exception. Raises `EOFError` or `OSError` if the process died."""
+        _send(call, self._calls)
+        return _received(self._results)
+
+    def end(self) -> None:
+        """End the process, and wait for its end."""
+        for file in (self._calls, self._results):
+            with contextlib.suppress(OSError):
+                file.close()
+        self.process.wait()
+
+
+def serve() -> None:
+    """Make the calls that come in by standard input, one after the other, and send back what each returns or raises."""
+    with socket.socket(fileno=os.dup(0)) as connection:
+        calls, results = connection.makefile("rb"), connection.makefile("wb")
+    # For what the calls read, or start.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    waiting: SimpleQueue[bytes | None] = SimpleQueue()
+    is_busy = threading.Event()
+
+    def listen() -> None:
+        while True:
+            try:
+                call = _received(calls)
+            except (EOFError, OSError):
+                if is_busy.is_set():
+                    # In the middle of a call that nobody waits for.
+                    os._exit(1)
+                waiting.put(None)
+                return
+            is_busy.set()
+            waiting.put(call)
+
+    threading.Thread(target=listen, daemon=True).start()
+    while (call := waiting.get()) is not None:
+        answer = _answer(call)
+        is_busy.clear()
+        with contextlib.suppress(BrokenPipeError):
+            _send(answer, results)
+
+
+def _answer(call: bytes) -> bytes:
+    try:
+        function, arguments, named = pickle.loads(call)
+        return pickle.dumps((True, function(*arguments, **named)))
+    except Exception as error:  # noqa: BLE001 - it is raised where the call was made
+        error.add_note(f"In a process of its own:\n{''.join(traceback.format_exception(error))}")
+        return pickle.dumps((False, error))
+
+
+def _send(message: bytes, to: IO[bytes]) -> None:
+    to.write(len(message).to_bytes(8))
+    to.write(message)
+    to.flush()
+
+
+def _received(file: IO[bytes]) -> bytes:
+    """Return the next message. Raises `EOFError` if there is none, or less of it."""
+    length = int.from_bytes(file.read(8))
+    message = file.read(length)
+    if not message or len(message) < length:
+        raise EOFError
+    return message

@@ -15,8 +15,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Generator, Iterator
@@ -25,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from perfguard import child
 from perfguard.capture.environment import Interpreter, find_interpreter, release
 from perfguard.errors import UsageError
 from perfguard.integrations.offline_recordings import (
@@ -118,7 +117,7 @@ def analyse(directory: Path, options: AnalysisOptions) -> Generator[Analysed, No
 
 def _path_of(python: Path | None) -> str:
     """Return an absolute path: the analysis runs in another directory."""
-    found = shutil.which(python or sys.executable)
+    found = shutil.which(python or child.python())
     if found is None:
         raise UsageError(f"there is no Python {python}; name one with --python PATH.")
     return os.path.abspath(found)
@@ -164,7 +163,7 @@ class Running:
 
     recording: Collected
     version: str
-    process: subprocess.Popen[bytes]
+    process: child.Popen[bytes]
     output: IO[bytes]
     copy: Path
     #: A file in the copy that only the analyser needs.
@@ -198,13 +197,14 @@ def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptio
         request = json.dumps(_request(recording, copy, version, options))
         # Errors must come to stderr, whatever this user's log settings are.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GLOG_")}
-        process = subprocess.Popen(
-            [interpreter.path, "-c", CHILD, request],
-            stdin=subprocess.DEVNULL,
+        process = child.start(
+            child.foreign_command(interpreter.path, CHILD, request),
+            stdin=child.DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**environment, "GLOG_v": "2", "GLOG_logtostderr": "1"},
-            cwd=folder,
+            stderr=child.STDOUT,
+            env={**child.located(environment), "GLOG_v": "2", "GLOG_logtostderr": "1"},
+            # Not beside the copy: a recording that is named json would be a module.
+            cwd=tempfile.mkdtemp(dir=folder),
             start_new_session=True,
         )
     except BaseException:

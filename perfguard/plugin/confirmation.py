@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from perfguard import thresholds
+from perfguard import child, thresholds
 from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
-from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
-from perfguard.capture.environment import interpreter_flags
+from perfguard.capture.command import last_line, run_command
 from perfguard.errors import PerfguardError
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.confirmation import PairedRun
@@ -26,7 +24,6 @@ from perfguard.plugin.rounds import STAYS_BEHIND
 from perfguard.reports.reading import read_report
 from perfguard.workload import workload_of
 
-_START = f"{END_WITH_PARENT}; import sys; from perfguard.cli import main; sys.argv[0] = 'perfguard'; main()"
 #: Options of the run that the comparison does not get: what is written, repeated, distributed or debugged. It gets -k and -m,
 #: which selected the test and which conftest.py may read.
 _LEFT_OUT = frozenset(
@@ -96,7 +93,7 @@ class Confirmation:
         report, output = place / "report.json", place / "output"
         with open(output, "wb") as stream:
             ended = run_command(
-                [sys.executable, *interpreter_flags(), "-c", _START, *self._arguments(commit, report)],
+                child.own_command("perfguard.cli:main", *self._arguments(commit, report)),
                 environment=_environment(self.config.args),
                 mark="PERFGUARD_CONFIRMATION",
                 timeout_s=max(60.0, self.budget.left_s),

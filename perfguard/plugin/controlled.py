@@ -1,6 +1,6 @@
 """The controlled process: it runs the tests of a request one after the other and times their workloads, without a profiler.
 
-`rounds` starts it as `python -c ... main(REQUEST)` with pytest's own options. Its fixture is a `ControlledGuard`, which times
+`rounds` starts it with pytest's own options. Its fixture is a `ControlledGuard`, which times
 the requested workloads and runs any other once. Each timing is written as soon as it is made, and a log names the current
 test, so that a process that dies or hangs loses only that one.
 """
@@ -154,9 +154,9 @@ def read_log(place: Path) -> list[LogEntry]:
     return [LogEntry(*json.loads(line)) for line in text.split("\n")[:-1]]
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Run the tests of the request in a file, and write their timings."""
-    request = read_request(path)
+    request = read_request(sys.argv[1])
     plugin = Round(request, bind(request.threads))
     gc.set_threshold(*_RARELY)
     status = run_tests(request, plugin)

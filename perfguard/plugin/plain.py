@@ -84,13 +84,13 @@ class PlainGuard:
     def script(self, command: Sequence[str | os.PathLike[str]], *, name: str | None = None, **how: Any) -> None:
         """Run the command, without any profiler; fails the test where it fails."""
         __tracebackhide__ = True
-        import subprocess
+        from perfguard import child
 
         with failing(self._item):
             script = script_of(command, how)
             try:
-                status = subprocess.run(script.command, timeout=script.timeout_s, check=False).returncode
-            except (OSError, subprocess.TimeoutExpired) as error:
+                status = child.run(script.command, timeout=script.timeout_s).returncode
+            except (OSError, child.TimeoutExpired) as error:
                 raise CaptureError(f"{script.command[0]} did not run to its end: {error}") from error
         if status:
             pytest.fail(f"{shlex.join(script.command)} ended with status {status}")

@@ -8,7 +8,6 @@ workload.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
@@ -19,17 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from perfguard.capture.command import END_WITH_PARENT, last_line, run_command
+from perfguard import child
+from perfguard.capture.command import last_line, run_command
 from perfguard.capture.controlled import controlled_environment
-from perfguard.capture.environment import interpreter_flags
 from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, write_request
 from perfguard.settings import Settings
 from perfguard.timing import LostRun, Timing, read_timing
 
-_START = (
-    f"{END_WITH_PARENT}; import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from perfguard.plugin.controlled import main; main(sys.argv[-1])"
-)
 #: Variables that name the current test, or that start coverage in every Python: no tracer may run in a timed process.
 STAYS_BEHIND = ("PYTEST_CURRENT_TEST", "COV_CORE_", "COVERAGE_PROCESS_")
 
@@ -177,12 +172,7 @@ class Rounds:
             watch = _Watch(files, limit_s, lambda nodeid, begun: self._show(number, nodeid, place + begun, of))
             with open(files / "output", "wb") as output:
                 ended = run_command(
-                    [
-                        *(sys.executable, *interpreter_flags(), "-c", _START),
-                        # Python ignores entries that are not strings.
-                        json.dumps([entry for entry in sys.path if isinstance(entry, str)]),
-                        str(files / "request"),
-                    ],
+                    child.own_command("perfguard.plugin.controlled:main", str(files / "request"), path=sys.path),
                     environment=environment,
                     mark="PERFGUARD_CONTROLLED",
                     timeout_s=None,

@@ -45,9 +45,9 @@ _UNCOUNTED_PAIRS = 3
 _ENDING_S = 30.0
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Do what the request of a comparison says."""
-    request = json.loads(Path(path).read_text(encoding="utf-8"))
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     {"record": _record, "turns": _take_turns, "together": _run_together}[request["do"]](request)
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import uuid
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from perfguard.capture.ab import sides as two_sides
 from perfguard.capture.ab import timing
 from perfguard.capture.ab.sides import Side, Timeable, base_in, base_on, current_side, record
 from perfguard.capture.ab.timing import time_pairs
-from perfguard.capture.command import HOME, last_line
+from perfguard.capture.command import last_line
 from perfguard.capture.worktree import Place, Worktree
 from perfguard.errors import UsageError
 from perfguard.timing import LostRun, PairedTiming
@@ -273,4 +272,3 @@ def test_a_damaged_line_of_output_is_no_obstacle(tmp_path):
 def test_the_facts_of_a_side_are_read_as_they_were_written():
     plain = json.loads(json.dumps({"request": "r", "threads": 2, "took_s": 1.5}))
     assert Timeable(**plain) == Timeable(request="r", threads=2, took_s=1.5)
-    assert Path(HOME, "perfguard", "__init__.py").is_file()

@@ -214,5 +214,4 @@ def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(many, jobs):
     output, error = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, ""), error
     assert error.strip() == "perfguard: stopped before the end; nothing more was done."
-    # The tracker of multiprocessing's resources ends when it notices that everybody else has.
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

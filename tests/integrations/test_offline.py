@@ -446,6 +446,14 @@ def torch_npu(directory):
     return place
 
 
+def test_a_recording_whose_name_is_that_of_a_module_is_not_imported(tmp_path, stand_in):
+    place = torch_npu(tmp_path / "out").rename(tmp_path / "json")
+    (place / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+    stand_in("torch_npu", "2.1.0")
+    assert [one.done for one in analyse(place, OPTIONS)] == [True]
+    assert not (tmp_path / "imported").exists()
+
+
 @pytest.mark.parametrize("keep_raw", [False, True])
 def test_torch_npu_is_called_and_raw_data_are_kept_although_it_has_no_such_option(tmp_path, stand_in, keep_raw):
     out = tmp_path / "out"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
-import subprocess
+import pickle
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfguard import child
 from perfguard.artifacts.readers.shared_memory import above_standard_streams, mapped, send, shared_memory
 
 if TYPE_CHECKING:
@@ -19,19 +21,6 @@ if TYPE_CHECKING:
 
 #: The smallest trace worth a process: starting one takes as long as reading a third of it. In gzip it is smaller.
 WORTH_BYTES, GZIP_RATIO = 64 * 1024**2, 8
-#: Its program. It imports the modules that this process would, whatever is in the working directory, and ignores Ctrl+C:
-#: this process ends it.
-_PROGRAM = """
-import pickle, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-sys.path[:], modules = pickle.load(sys.stdin.buffer)
-from importlib import import_module
-for name in modules:
-    import_module(name)
-from perfguard.artifacts.readers.partner import serve
-from perfguard.artifacts.readers.shared_memory import mapped
-serve(mapped(int(sys.argv[1])), sys.stdin.buffer, int(sys.argv[2]))
-"""
 
 
 @contextmanager
@@ -72,7 +61,7 @@ class Second:
         self._stack = ExitStack()
         self._memory: mmap.mmap | None = None
         self._replies = -1
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: child.Popen[bytes] | None = None
 
     def __enter__(self) -> Second:
         self._start()
@@ -108,15 +97,28 @@ class Second:
             self._stack.callback(os.close, self._replies)
             with above_standard_streams(replies) as writable:
                 process = self._stack.enter_context(
-                    subprocess.Popen(
-                        [sys.executable or sys.orig_argv[0], "-P", "-c", _PROGRAM, str(shared), str(writable)],
+                    child.start(
+                        child.own_command(
+                            f"{__name__}:main", str(shared), str(writable), path=[*filter(None, sys.path)],
+                            ends_with_parent=False,
+                        ),
                         # Modules that are imported there may print.
-                        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=None if sys.stderr else subprocess.DEVNULL,
-                        pass_fds=[shared, writable], bufsize=0,
+                        stdin=child.PIPE, stdout=child.DEVNULL, stderr=None if sys.stderr else child.DEVNULL,
+                        pass_fds=[shared, writable], bufsize=0, start_new_session=True,
                     )
                 )  # fmt: skip
             # Its unfinished chunks are not needed.
             self._stack.callback(process.kill)
             assert process.stdin is not None
-            send((sys.path, self._modules), process.stdin)
+            send(self._modules, process.stdin)
             self._process = process
+
+
+def main() -> None:
+    """Be the second process: import the modules that the first one names, then decode what it sends."""
+    for name in pickle.load(sys.stdin.buffer):
+        import_module(name)
+    from perfguard.artifacts.readers.partner import serve
+
+    memory, replies = map(int, sys.argv[1:])
+    serve(mapped(memory), sys.stdin.buffer, replies)

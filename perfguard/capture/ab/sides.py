@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from perfguard import thresholds
-from perfguard.capture.command import END_WITH_PARENT, HOME, Ended, last_line, run_command
-from perfguard.capture.environment import interpreter_flags
+from perfguard import child, thresholds
+from perfguard.capture.command import Ended, last_line, run_command
 from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
 from perfguard.version import same_version
@@ -28,11 +25,6 @@ _PROBE = (
 _NOT_FOUND = 4
 #: The mark of one process, in addition to that of the whole comparison.
 RUN_MARK = "PERFGUARD_BESIDE_RUN"
-#: perfguard is imported before the side's paths are set: it is the running one even if the project is perfguard.
-_START = (
-    f"{END_WITH_PARENT}; import sys; sys.path.insert(0, sys.argv[1]); import perfguard; del sys.path[0]; "
-    "from perfguard.plugin.side import main; main(sys.argv[2])"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +62,8 @@ def current_side(directory: Path, checkout: Path | None = None) -> Side:
     """Return the user's own side: this interpreter and this directory, uncommitted changes included."""
     return Side(
         name="current",
-        python=sys.executable,
-        home=HOME,
+        python=child.python(),
+        home=child.HOME,
         directory=directory,
         environment=without_git_variables(os.environ),
         checkout=str(checkout) if checkout is not None else None,
@@ -100,17 +92,8 @@ def base_on(python: Path, current: Side, version: str) -> Side:
     environment = {**current.environment, "PATH": os.pathsep.join((os.path.dirname(path), os.environ.get("PATH", "")))}
     install = same_version(version, f"{path} -m pip")
     try:
-        found = subprocess.run(
-            [path, "-c", _PROBE],
-            env=environment,
-            cwd=current.directory,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PROBE_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        found = child.ask(path, _PROBE, environment=environment, timeout_s=_PROBE_TIMEOUT_S)
+    except (OSError, child.TimeoutExpired) as error:
         why = getattr(error, "strerror", None) or "it did not answer"
         raise UsageError(
             f"{python} cannot be run: {why}; name an interpreter, such as other-env/bin/python."
@@ -147,7 +130,8 @@ def command_of(side: Side, request: Mapping[str, Any], own: Path) -> list[str]:
     """Write the request for `plugin.side` into the process's own directory; return the command that reads it."""
     path = own / "request.json"
     path.write_text(json.dumps(request), encoding="utf-8")
-    return [side.python, *interpreter_flags(), "-c", _START, side.home, str(path)]
+    # perfguard is imported before the side's paths are set: it is the running one even if the project is perfguard.
+    return child.own_command("perfguard.plugin.side:main", str(path), interpreter=side.python, home=side.home)
 
 
 def marked(environment: Mapping[str, str], place: Place, own: Path) -> dict[str, str]:

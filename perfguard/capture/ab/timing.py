@@ -7,14 +7,13 @@ import json
 import os
 import random
 import select
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfguard import thresholds
+from perfguard import child, thresholds
 from perfguard.capture.ab.sides import RUN_MARK, Side, Timeable, command_of, fresh_directory, marked, run_side
 from perfguard.capture.command import GRACE_S, Ended, end_command, last_line
 from perfguard.capture.controlled import choose_cpus, controlled_environment
@@ -203,7 +202,7 @@ class _Stepper:
     """A live process of one side that runs steps on request; `commands` and `replies` are pipes."""
 
     side: Side
-    process: subprocess.Popen[bytes]
+    process: child.Popen[bytes]
     commands: int
     replies: int
     output: Path
@@ -258,12 +257,12 @@ def _started(side: Side, workload: Timeable, place: Place, cpus: tuple[int, ...]
     }
     environment = marked(controlled_environment(side.environment, threads=workload.threads), place, own)
     with open(own / "output", "wb") as output:
-        process = subprocess.Popen(
+        process = child.start(
             command_of(side, request, own),
             env=environment,
             cwd=side.directory,
             start_new_session=True,
-            stdin=subprocess.DEVNULL,
+            stdin=child.DEVNULL,
             stdout=output,
             stderr=output,
             pass_fds=(read_commands, write_replies),
@@ -284,7 +283,7 @@ def _started(side: Side, workload: Timeable, place: Place, cpus: tuple[int, ...]
         finally:
             os.close(commands)
         # There are no more turns: its test has a moment to end by itself.
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(child.TimeoutExpired):
             process.wait(GRACE_S)
     finally:
         os.close(replies)
