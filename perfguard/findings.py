@@ -151,6 +151,14 @@ INVALIDATING_FAMILIES = frozenset("ASIC" + OWN_FAMILY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ignored:
+    """Why a finding is a note only: `by` names the setting, marker or option, `severity` is what it would be without."""
+
+    by: str
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One defect of a recording, or one result of a comparison.
 
@@ -172,6 +180,8 @@ class Finding:
     excerpt: str = ""
     #: What is wrong, by the check that found it; empty where the headline of the code says it.
     of_check: str = ""
+    #: Set by a policy that does not judge it.
+    ignored: Ignored | None = None
 
     @property
     def headline(self) -> str:

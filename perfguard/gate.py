@@ -42,7 +42,7 @@ from perfguard.judge.refresh import (
     replaced,
     without_step_times,
 )
-from perfguard.judge.tolerance import Policy
+from perfguard.judge.tolerance import IN_SETTINGS, OF_THE_TEST, Policy
 from perfguard.judge.verdict import (
     Outcome,
     Verdict,
@@ -146,11 +146,13 @@ def check(
     from perfguard.reports.terminal import checked
 
     try:
+        ignored = codes(ignore.replace(" ", "").split(",") if isinstance(ignore, str) else ignore)
         verdict = examine(
             replay(Path(directory)),
             workload=str(directory),
             policy=Policy(
-                ignore=codes(ignore.replace(" ", "").split(",") if isinstance(ignore, str) else ignore),
+                ignore=ignored,
+                ignored_by=dict.fromkeys(ignored, "ignore="),
                 checks=project_checks(Path.cwd()),
             ),
             expected=_expected(expect),
@@ -188,7 +190,7 @@ def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) 
     With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`.
     """
     policy = _of_the_test(verdict, policy)
-    alone = tuple(f for f in verdict.findings if not f.code.is_of_comparison)
+    alone = policy.reconsidered(f for f in verdict.findings if not f.code.is_of_comparison)
     # Findings of a newer perfguard may be unknown here.
     invalid = verdict.outcome is Outcome.INVALID or is_invalid(alone)
     outcome = Outcome.INVALID if invalid else Outcome.PASSED
@@ -211,7 +213,8 @@ def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
     return replace(
         policy,
         marker=verdict.rules,
-        ignore=tuple({*policy.ignore, *verdict.ignore}),
+        ignore=(*policy.ignore, *verdict.ignore),
+        ignored_by={**dict.fromkeys(verdict.ignore, OF_THE_TEST), **dict.fromkeys(policy.ignore, IN_SETTINGS)},
         changed_fails=policy.changed_fails or verdict.changed_fails,
     )
 

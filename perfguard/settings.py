@@ -14,7 +14,7 @@ from perfguard import thresholds
 from perfguard.configuration import Schema, Section, configuration_schema, shown, violation
 from perfguard.errors import UsageError, counted, nearest
 from perfguard.findings import Code, is_code
-from perfguard.judge.tolerance import Policy, Rule, Tolerance
+from perfguard.judge.tolerance import IN_SETTINGS, OF_THE_TEST, Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
 from perfguard.window import StepWindow
 
@@ -56,8 +56,9 @@ class Settings:
     ignore: tuple[str, ...] = ()
     #: The project's own checks, from the files in `checks`.
     checks: tuple[Check, ...] = ()
-    #: Rules of one test's marker; they override `tolerance`.
+    #: Rules of one test's marker; they override `tolerance`. And the codes that it ignores as well.
     marker_tolerance: tuple[Rule, ...] = ()
+    marker_ignore: tuple[str, ...] = ()
     #: Whether the test's workloads are timed in processes of their own; set by a marker only.
     isolated: bool = False
     #: After how many steps the test's steps repeat; set by a marker only.
@@ -75,7 +76,8 @@ class Settings:
             marker=self.marker_tolerance,
             settings=self.tolerance,
             judge_time=self.time,
-            ignore=self.ignore,
+            ignore=(*self.ignore, *self.marker_ignore),
+            ignored_by=dict.fromkeys(self.marker_ignore, OF_THE_TEST) | dict.fromkeys(self.ignore, IN_SETTINGS),
             changed_fails=self.changed == "fail",
             checks=self.checks,
         )
@@ -191,7 +193,7 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
     if "tolerance" in values:
         values["marker_tolerance"] = rules(values.pop("tolerance"), where="@pytest.mark.perfguard(tolerance=...)")
     if "ignore" in values:
-        values["ignore"] = (*settings.ignore, *codes(values["ignore"]))
+        values["marker_ignore"] = codes(values.pop("ignore"))
     found = replace(settings, **values)
     if found.period is None:
         return found

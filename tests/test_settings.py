@@ -286,7 +286,7 @@ def test_only_a_marker_isolates(tmp_path):
 
 def test_a_marker_ignores_more_never_less():
     settings = Settings(root=Path(), ignore=("A103",))
-    assert with_marker(settings, {"ignore": ["C102"]}).ignore == ("A103", "C102")
+    assert with_marker(settings, {"ignore": ["C102"]}).policy.ignore == ("A103", "C102")
     assert with_marker(settings, {"ignore": []}).ignore == ("A103",)
 
 

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,8 @@ def command(
         raise UsageError("--quiet leaves out what --explain and --metrics print; take the one or the other.")
     selected = _selected(_split(select))
     own = own_checks(checks, Path.cwd()) if checks else project_checks(Path.cwd())
-    policy = Policy(ignore=codes(_split(ignore)), select=selected, checks=own)
+    ignored = codes(_split(ignore))
+    policy = Policy(ignore=ignored, ignored_by=dict.fromkeys(ignored, "--ignore"), select=selected, checks=own)
     expected = expectation(expect)
     layout = layout_named(layout_name) if layout_name else None
     places = places_in(directory)
@@ -138,8 +139,7 @@ def command(
             results.add(verdict)
             if not as_json:
                 bar.clear()
-                shown = _without_notes(verdict) if shown_on.is_quiet else verdict
-                lines = checked(shown, explain=explain, metrics=metrics, select=selected, screen=shown_on)
+                lines = checked(verdict, explain=explain, metrics=metrics, select=selected, screen=shown_on)
                 echo("\n".join(lines))
     report = RunReport(verdicts=tuple(results.verdicts))
     for file in files:
@@ -216,12 +216,6 @@ def _visiting(name: str, jobs: int | None, scheduler: str | None, bar: Bar) -> I
 
     with closing(engine):
         yield visit
-
-
-def _without_notes(verdict: Verdict) -> Verdict:
-    from perfguard.findings import Severity
-
-    return replace(verdict, findings=tuple(one for one in verdict.findings if one.severity is not Severity.NOTE))
 
 
 def _split(values: tuple[str, ...]) -> list[str]:

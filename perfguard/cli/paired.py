@@ -23,7 +23,7 @@ from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import ReportFile, RunReport
 from perfguard.reports.ab import ab_lines, ab_table
 from perfguard.reports.reading import read_report
-from perfguard.reports.terminal import coverage_line, summary
+from perfguard.reports.terminal import coverage_line, ignored_line, summary
 from perfguard.version import __version__
 from perfguard.workload import workload_of
 
@@ -304,6 +304,8 @@ def report(found: Found, requested: Requested, files: Iterable[ReportFile]) -> i
     elif found.rows:
         rows = ab_table([(row.verdict, row.paired) for row in found.rows], shown_on)
         echo(f"\n{rows}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}")
+        if line := ignored_line(run.verdicts):
+            echo(line)
     else:
         echo("nothing was compared: the two have no workload in common")
     for file in files:

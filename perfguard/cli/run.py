@@ -183,6 +183,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     if not (shown_on.is_quiet and verdict.passed):
         yield from (f"  {_of_this_command(line)}" for line in terminal.finding_lines(verdict.findings, most=most))
         yield from (f"  {line}" for line in terminal.change_lines(verdict.changes, most=most))
+    if line := terminal.ignored_line([verdict]):
+        yield line
     if verdict.outcome is Outcome.INVALID or shown_on.is_quiet:
         return
     times = sorted((m for m in verdict.measurements if m.metric == "operator_time"), key=lambda m: -float(m.value))  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from perfguard.errors import DamagedError, UsageError
 from perfguard.findings import Code, Finding
 from perfguard.gate import examine, judge_again
 from perfguard.judge.tolerance import Policy
-from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.judge.verdict import Outcome, Verdict, without_run_times
 from perfguard.recording import RECORDING_FILE, Provenance
 from perfguard.reports import RunReport
 from perfguard.reports.reading import read_report, read_run
@@ -111,7 +111,7 @@ def _examined_as_recorded(
 def judged(directory: Path) -> list[Verdict]:
     """Return a verdict for every recording in a directory: against its baseline where there is one, else by itself.
 
-    Of several recordings of one workload each tells where it lies.
+    Of several recordings of one workload each tells where it lies. The times of controlled processes are in no recording.
     """
     settings = project_settings()
     store = store_of(settings)
@@ -119,6 +119,8 @@ def judged(directory: Path) -> list[Verdict]:
     for place in recordings_in(directory):
         verdict = _examined_as_recorded(place, settings.policy, found_in=directory)
         baseline = store.load(verdict.workload) if verdict.fingerprint is not None else None
+        if baseline is not None:
+            baseline = without_run_times(baseline)
         again = verdict if baseline is None else judge_again(verdict, baseline, policy=settings.policy)
         verdicts.append((place, again))
     names = Counter(verdict.workload for _, verdict in verdicts)

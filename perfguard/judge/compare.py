@@ -93,6 +93,22 @@ class Comparison:
         return self.current is None
 
     @property
+    def is_allowed_by_a_rule(self) -> bool:
+        """Whether an exact number is worse than the metric's own limit, and a tolerance of the user lets it pass."""
+        metric = METRICS.get(self.metric)
+        if (
+            metric is None
+            or metric.kind is not Kind.EXACT
+            or not metric.gated
+            or metric.only_changes
+            or self.numbers is None
+        ):
+            return False
+        before, now = self.numbers
+        is_red = self.judged and self.state is State.WORSE
+        return not is_red and default_tolerance(metric).is_worse(now, before, metric.better)
+
+    @property
     def numbers(self) -> tuple[float, float] | None:
         """Reference and current value, if both are numbers."""
         before, now = number(self.reference), number(self.current)

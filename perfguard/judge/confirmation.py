@@ -140,8 +140,8 @@ def confirmed_before(alone: Verdict, verdict: Verdict, baseline: Baseline) -> Ve
     finding = next((one for one in verdict.findings if one.place == "step_ab" or one.code is Code.B113), None)
     if finding is not None and one.state is State.WORSE:
         # Reports do not keep weights; and a finding that was ignored is a note, but may fail now.
-        message = finding.message.partition(" (ignored: ")[0]
-        finding = replace(finding, message=message, weight=step_weight(abs(found.ratio - 1)), severity=Severity.ERROR)
+        (finding,) = Policy().reconsidered([finding])
+        finding = replace(finding, weight=step_weight(abs(found.ratio - 1)), severity=Severity.ERROR)
     return _decided(alone, found, one.allowed - 1, one.state, finding)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from perfguard.contract.checks import Check
 from perfguard.errors import UsageError, nearest
-from perfguard.findings import Finding, Severity, worst_first
+from perfguard.findings import Finding, Ignored, Severity, worst_first
 from perfguard.measure.measurement import Better, Kind, Metric, split_rank
 from perfguard.measure.metrics import METRICS
+
+#: Where codes to ignore were named.
+IN_SETTINGS = "ignore in pyproject.toml"
+OF_THE_TEST = "ignore of the test"
 
 _PATTERN = re.compile(r"^(?P<metric>[a-z][a-z0-9_]*)(?:\[(?P<subject>.*)\])?\Z", re.DOTALL)
 
@@ -120,8 +124,10 @@ class Policy:
     changed_fails: bool = False
     #: The backend of the recording; some metrics are meaningless on some backends.
     backend: str = ""
-    #: Codes, or beginnings of codes, that are not judged: their findings become notes.
+    #: Codes, or beginnings of codes, that are not judged: their findings become notes. And where some of them were named, if
+    #: not in the settings.
     ignore: tuple[str, ...] = ()
+    ignored_by: Mapping[str, str] = field(default_factory=dict)
     #: The only codes, or beginnings of codes, that count; empty means all.
     select: tuple[str, ...] = ()
     #: The user's own checks.
@@ -156,14 +162,34 @@ class Policy:
     def considered(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """Return the selected findings, worst first, with the ignored ones as notes."""
         return worst_first(
-            [
-                replace(f, severity=Severity.NOTE, message=f"{f.message} (ignored: {f.code.name})")
-                if f.code.name.startswith(self.ignore) and f.severity is not Severity.NOTE
-                else f
-                for f in findings
-                if not self.select or f.code.name.startswith(self.select)
-            ]
+            [self._considered(f) for f in findings if not self.select or f.code.name.startswith(self.select)]
         )
+
+    def reconsidered(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return findings that another policy considered as if this one had: what only the other ignores counts again."""
+        return self.considered(map(_judged, findings))
+
+    def _considered(self, finding: Finding) -> Finding:
+        name = finding.code.name
+        if finding.severity is Severity.NOTE or not name.startswith(self.ignore):
+            return finding
+        by = next(self.ignored_by.get(code, IN_SETTINGS) for code in self.ignore if name.startswith(code))
+        message = f"{finding.message}{_mark(finding)}"
+        return replace(
+            finding, severity=Severity.NOTE, message=message, ignored=Ignored(by=by, severity=finding.severity)
+        )
+
+
+def _judged(finding: Finding) -> Finding:
+    """Return a finding as it was before a policy ignored it."""
+    if finding.ignored is None:
+        return finding
+    message = finding.message.removesuffix(_mark(finding))
+    return replace(finding, severity=finding.ignored.severity, message=message, ignored=None)
+
+
+def _mark(finding: Finding) -> str:
+    return f" (ignored: {finding.code.name})"
 
 
 def default_tolerance(metric: Metric) -> Tolerance:

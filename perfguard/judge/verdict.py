@@ -232,6 +232,12 @@ def has_runs(baseline: Baseline | None) -> bool:
     return baseline is not None and any(one.metric in of_runs for one in baseline.measurements)
 
 
+def without_run_times(baseline: Baseline) -> Baseline:
+    """Return a baseline without the numbers of controlled processes, for a recording alone: it cannot hold them."""
+    kept = [one for one in baseline.measurements if one.metric not in METRICS or not METRICS[one.metric].by_run]
+    return replace(baseline, measurements=tuple(kept))
+
+
 def without_runs(verdict: Verdict) -> Verdict:
     """Return the verdict with a note that its time was not judged, because its baseline has no controlled runs."""
     message = "the baseline has no times of controlled processes; measure them with: perfguard baseline refresh"

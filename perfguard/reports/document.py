@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from perfguard.documents import dumps, newest_format
-from perfguard.findings import Finding, Severity, code_named
+from perfguard.findings import Finding, Ignored, Severity, code_named
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of
@@ -127,7 +127,10 @@ def verdict_from_document(plain: dict[str, Any]) -> Verdict:
 
 
 def _finding_document(one: Finding) -> dict[str, Any]:
-    plain = {field.name: getattr(one, field.name) for field in fields(one) if field.name not in ("weight", "of_check")}
+    left_out = ("weight", "of_check", "ignored")
+    plain = {field.name: getattr(one, field.name) for field in fields(one) if field.name not in left_out}
+    if one.ignored is not None:
+        plain["ignored"] = {"by": one.ignored.by, "severity": one.ignored.severity.value}
     return plain | {"code": one.code.name, "headline": one.headline, "severity": one.severity.value}
 
 
@@ -135,7 +138,10 @@ def _finding(plain: dict[str, Any]) -> Finding:
     values = {key: value for key, value in plain.items() if key != "headline"}
     code = code_named(plain["code"], plain["headline"])
     of_check = "" if code.value == plain["headline"] else plain["headline"]
-    return Finding(**values | {"code": code, "severity": Severity(plain["severity"]), "of_check": of_check})
+    found = {"code": code, "severity": Severity(plain["severity"]), "of_check": of_check}
+    if "ignored" in plain:
+        found["ignored"] = msgspec.convert(plain["ignored"], Ignored)
+    return Finding(**values | found)
 
 
 def _comparison_document(one: Comparison) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from perfguard.reports.ledger import short_ledger_lines
 from perfguard.reports.names import cut, shortened
 from perfguard.reports.overview import commit_name, overview
 from perfguard.reports.step_time import step_cells, step_details
-from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, warning_lines
+from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, ignored_line, warning_lines
 from perfguard.screen import printable
 
 #: GitHub accepts comments of at most 65 536 characters; a longer one is cut at a workload.
@@ -77,6 +77,8 @@ def _title(report: RunReport) -> str:
 def _run_notes(report: RunReport) -> Iterable[str]:
     if report.coverage.compared or report.coverage.shown_only:
         yield coverage_line(report.coverage, is_time_off=report.is_time_off)
+    if line := ignored_line(report.verdicts):
+        yield _inline(line)
     for remark in report.remarks:
         yield f"> {_inline(remark)}"
     if report.unused:

@@ -74,6 +74,9 @@ def _result(finding: Finding, rule: int) -> dict[str, Any]:
         "message": {"text": f"{finding.headline}: {finding.message}".encode("utf-8", "replace").decode()},
         "locations": [location] if location else [],
     }
+    if finding.ignored is not None:
+        # SARIF 2.1.0, 3.35: suppressed by what is not in the file that it is about.
+        result["suppressions"] = [{"kind": "external", "justification": finding.ignored.by}]
     found = {"rank": finding.rank, "check": finding.check or None}
     if properties := {key: value for key, value in found.items() if value is not None}:
         result["properties"] = properties

@@ -63,6 +63,8 @@ def failure_message(
     lines.append(f"  workload: {printable(verdict.workload)}")
     if verdict.comparisons:
         lines.append(f"  {coverage_line(verdict.coverage)}")
+    if line := ignored_line([verdict]):
+        lines.append(f"  {line}")
     lines += [f"  {line}" for line in (time_lines(verdict) if verbose else short_ledger_lines(verdict))]
     lines[0] = with_upgrade(lines[0], verdict)
     lines += [f"  {line}" for line in environment_lines(verdict)]
@@ -174,8 +176,10 @@ def checked(
     )
     known = f" ({printable(', '.join(verdict.layouts))}: {counts})" if verdict.layouts else ""
     only = f"; only {', '.join(select)} checked" if select else ""
-    lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}"]
-    lines += [f"  {line}" for line in grouped_lines(verdict.findings, most=most_shown(screen.is_verbose))]
+    ignored = f"; {line}" if (line := ignored_line([verdict])) else ""
+    lines = [f"{verdict.outcome.value} {printable(verdict.workload)}{known}{only}{ignored}"]
+    findings = [one for one in verdict.findings if not (screen.is_quiet and one.severity is Severity.NOTE)]
+    lines += [f"  {line}" for line in grouped_lines(findings, most=most_shown(screen.is_verbose))]
     if explain:
         notes = map(printable, verdict.notes)
         lines += [
@@ -433,6 +437,28 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         yield f"nothing was measured, so nothing was gated: {why}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped or failed before measuring)"
+    if line := ignored_line(report.verdicts):
+        yield line
+
+
+def ignored_line(verdicts: Iterable[Verdict]) -> str:
+    """Return `ignored 4 (R101, R102; ignore in pyproject.toml)` and what tolerances allowed; empty if there is neither.
+
+    Whatever a policy takes from a verdict is counted, at every verbosity: a change of the policy may turn a red run green.
+    """
+    verdicts = tuple(verdicts)
+    counts: Counter[str] = Counter()
+    by: dict[str, dict[str, None]] = {}
+    for one in (one for verdict in verdicts for one in verdict.findings):
+        if one.ignored is not None:
+            counts[one.ignored.by] += one.more or 1
+            by.setdefault(one.ignored.by, {})[one.code.name] = None
+    parts = [f"{counts[name]} ({', '.join(sorted(codes))}; {name})" for name, codes in by.items()]
+    allowed = [one for verdict in verdicts for one in verdict.comparisons if one.is_allowed_by_a_rule]
+    named = listed(list(dict.fromkeys(one.metric for one in allowed)), _NAMED)
+    lines = [f"ignored {', '.join(parts)}"] if parts else []
+    lines += [f"{len(allowed)} worse, allowed by a tolerance ({named})"] if allowed else []
+    return printable("; ".join(lines))
 
 
 def _next_to_the_coverage(report: RunReport, *, refreshed: bool) -> Iterable[str]:

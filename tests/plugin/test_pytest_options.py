@@ -362,3 +362,40 @@ def test_the_report_goes_where_it_was_asked_even_if_a_test_changes_directory(pro
     run = project.run("--perfguard-update", "--perfguard-report=report.json")
     assert run.status == 0
     assert (project.directory / "report.json").is_file()
+
+
+# -- what the settings take from a verdict ------------------------------------------------------------------------------
+
+
+MARK = "@pytest.mark.perfguard"
+ALLOWED = "1 worse, allowed by a tolerance (memory_allocated_bytes)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "marker", "line"),
+    [
+        ('ignore = ["R"]', "", "ignored 1 (R102; ignore in pyproject.toml)"),
+        ("", f"{MARK}(ignore=['R102'])", "ignored 1 (R102; ignore of the test)"),
+        ("", f"{MARK}(tolerance={{'memory_allocated_bytes': 1e9}})", ALLOWED),
+        ("", f"{MARK}(tolerance={{'memory_allocated_bytes': 'off'}})", ALLOWED),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("-q",), ("-v",)], ids=["", "-q", "-v"])
+@pytest.mark.variants(4)
+def test_a_worse_number_that_the_settings_let_pass_is_counted_in_the_last_line(
+    project, settings, marker, line, options
+):
+    project.replays(test_one="torch-mlp")
+    assert project.run("--perfguard-update").status == 0
+    (path,) = (project.directory / "baselines").glob("*.json")
+    stored = json.loads(path.read_text())
+    for one in stored["measurements"]:
+        if one["metric"] == "memory_allocated_bytes":
+            one["value"] = 1
+    path.write_text(json.dumps(stored))
+    assert project.run("--perfguard").status == 1
+    project.settings(settings)
+    project.write("test_a.py", f"import pytest\n{marker}\n{(project.directory / 'test_a.py').read_text()}")
+    run = project.run("--perfguard", *options)
+    assert run.status == 0
+    assert run.line(line).removeprefix("perfguard: ") == line

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 import perfguard
 from perfguard.documents import schema, violations
 from perfguard.errors import StoreError
-from perfguard.findings import Code, Finding, Severity
+from perfguard.findings import Code, Finding, Ignored, Severity
 from perfguard.judge.baseline import BaselineFacts
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
@@ -53,6 +53,9 @@ FINDINGS = st.builds(
     check=TEXT,
     more=COUNTS,
     excerpt=TEXT,
+    ignored=st.one_of(
+        st.none(), st.builds(Ignored, by=TEXT, severity=st.sampled_from((Severity.ERROR, Severity.WARNING)))
+    ),
 )
 COMPARISONS = st.builds(
     Comparison,

@@ -13,6 +13,7 @@ from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.refresh import Refresh
+from perfguard.judge.tolerance import OF_THE_TEST, Policy
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.measure import Measurement
 from perfguard.reports import REPORTERS, RunReport
@@ -23,6 +24,7 @@ from perfguard.reports.terminal import (
     failure_message,
     finding_line,
     finding_lines,
+    ignored_line,
     measurement_rows,
     summary,
 )
@@ -865,3 +867,47 @@ def test_times_of_another_machine_are_counted_as_the_reason():
         "1 not comparable",
     ]
     assert "3 not comparable: times are of another machine than the baselines': shown, not judged" in lines
+
+
+# -- what a policy takes from a verdict ------------------------------------------------------------------------------------
+
+SETTINGS = Policy(ignore=("R", "C1"), ignored_by={"C1": OF_THE_TEST})
+SUMMARY = Finding(code=Code.C101, message="and more", more=7)
+
+
+@pytest.mark.parametrize(
+    ("findings", "comparisons", "line"),
+    [
+        ((), (), ""),
+        ((OTHER_MACHINE,), (), ""),
+        ((MORE_CALLS, SLOWER), (), "ignored 2 (R101, R102; ignore in pyproject.toml)"),
+        ((STALE, SUMMARY), (), "ignored 7 (C101; ignore of the test), 1 (R106; ignore in pyproject.toml)"),
+        ((), (compared(State.WORSE, metric="peak_memory_bytes", reference=10, current=20),), ""),
+        (
+            (),
+            (
+                compared(State.SAME, metric="peak_memory_bytes", reference=10, current=20),
+                compared(State.WORSE, metric="memory_growth_bytes", reference=0, current=1, judged=False),
+                compared(State.SAME, metric="memory_growth_bytes", reference=1, current=0),
+                # What is timed is noisy, and what only changes is said as a change.
+                compared(State.SAME, metric="step_cost", reference=1.0, current=2.0),
+                compared(State.CHANGED, metric="operator_calls", reference=1, current=2, judged=False),
+            ),
+            "2 worse, allowed by a tolerance (peak_memory_bytes, memory_growth_bytes)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("verbosity", [-1, 0, 1])
+def test_what_is_ignored_or_allowed_is_counted_in_the_last_line(findings, comparisons, line, verbosity):
+    one = replace(verdict(), findings=SETTINGS.considered(findings), comparisons=comparisons)
+    assert ignored_line([one]) == line
+    last = summary(RunReport(verdicts=(one,)), Screen(verbosity=verbosity)).splitlines()[-1]
+    assert (last == line) is bool(line)
+    first = checked(replace(one, comparisons=()), explain=False, metrics=False, screen=Screen(verbosity=verbosity))[0]
+    assert first.endswith(f"; {line}") is bool(findings and line)
+
+
+def test_what_was_ignored_counts_again_for_a_policy_that_does_not_ignore_it():
+    findings = (MORE_CALLS, LEAKED, STALE, OTHER_MACHINE)
+    assert set(Policy().reconsidered(SETTINGS.considered(findings))) == set(findings)
+    assert SETTINGS.reconsidered(SETTINGS.considered(findings)) == SETTINGS.considered(findings)

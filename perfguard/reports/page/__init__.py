@@ -22,6 +22,7 @@ from perfguard.reports.page.figure import hover_of, own_file
 from perfguard.reports.page.figures import drawn_trend, figures_of, trends_in_order
 from perfguard.reports.page.tables import profiled_step, tables_of
 from perfguard.reports.page.timeline import timeline_rows, timeline_sides
+from perfguard.reports.terminal import ignored_line
 from perfguard.screen import printable
 from perfguard.version import __version__
 
@@ -71,6 +72,7 @@ def page_html(report: RunReport, *, timelines: Mapping[Path, bytes] | None = Non
             if one.value in report.outcomes
         ],
         coverage=_coverage(report.coverage),
+        ignored=ignored_line(report.verdicts),
         workloads=workloads,
         traces=traces,
         traced=[trace["number"] for trace in traces],
