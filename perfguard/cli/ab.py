@@ -27,6 +27,10 @@ from perfguard.errors import UsageError
     metavar="PATH",
     help="A recording, or a file of --perfguard-report: exact metrics are compared, times are only shown.",
 )
+@options.flag(
+    "--accept-explained",
+    help="With --base: accept what is worse if the baseline of that workload holds a reason that is new since the base.",
+)
 @options.flag("--sensitive", help="Fail beyond +3 % instead of +5 %; one or two false alarms in a hundred.")
 @click.option(
     "--processes", type=int, metavar="N", help="Number of processes that run both sides, step by step (default: 5)."
@@ -82,7 +86,13 @@ def command(
 
 
 def _refuse(
-    bases: tuple[object, ...], *, sensitive: bool, processes: int | None, pytest_args: tuple[str, ...], **_: Any
+    bases: tuple[object, ...],
+    *,
+    accept_explained: bool,
+    sensitive: bool,
+    processes: int | None,
+    pytest_args: tuple[str, ...],
+    **_: Any,
 ) -> None:
     """Raise `UsageError` for options that contradict each other; `bases` are the values of the three --base options."""
     from perfguard import thresholds
@@ -100,6 +110,10 @@ def _refuse(
     if bases[0] is None and (sensitive or processes is not None):
         option = "--sensitive" if sensitive else "--processes"
         raise UsageError(f"{option} needs both sides in one process, so it works with --base REF only; leave it out.")
+    if bases[0] is None and accept_explained:
+        raise UsageError(
+            "--accept-explained compares stored baselines with those of a commit: --base REF; leave it out."
+        )
     own = next((one for one in pytest_args if one.startswith("--perfguard")), None)
     if own is not None:
         raise UsageError(f"perfguard ab sets {own.partition('=')[0]} itself; leave it out (see perfguard ab --help).")

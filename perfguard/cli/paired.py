@@ -12,6 +12,7 @@ from perfguard import thresholds
 from perfguard.capture.ab.sides import Recorded, Side, Timeable, base_in, base_on, current_side, record
 from perfguard.capture.ab.timing import time_pairs
 from perfguard.capture.worktree import Place, add_worktree, find_repository
+from perfguard.cli.accepted import accepted
 from perfguard.cli.bar import Steps
 from perfguard.cli.output import echo, echo_line, exit_code, screen
 from perfguard.cli.verdicts import verdicts_of
@@ -40,6 +41,7 @@ class Requested:
 
     policy: Policy
     pytest_args: tuple[str, ...]
+    accept_explained: bool
     sensitive: bool
     processes: int | None
     timeout_s: float
@@ -66,10 +68,13 @@ class Found:
     sides: str
     rows: list[Row] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
     #: Tests that use perfguard and failed here, and workloads whose base failed.
     failed: list[str] = field(default_factory=list)
     uncompared: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    #: Workloads that are not as on the base, which a change of their own baseline explains.
+    accepted: set[str] = field(default_factory=set)
 
 
 class Invalid(Exception):
@@ -157,7 +162,19 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
         requested.steps.begin_workload(label)
         found.rows.append(_compared((base, before[name], timed[0]), (here, now[name], timed[1]), requested, place))
         requested.steps.report(1)
+    if requested.accept_explained:
+        _accept(found, base.directory, directory)
     return found
+
+
+def _accept(found: Found, base: Path, current: Path) -> None:
+    """Accept what the baselines explain; the base's are in a directory that is deleted before the report."""
+    red = [row.verdict.workload for row in found.rows if row.verdict.outcome in (Outcome.FAILED, Outcome.INCONCLUSIVE)]
+    done = accepted(
+        base, current, red=[*red, *found.uncompared], gone=found.gone, new=found.new, alone=not (red or found.rows)
+    )
+    found.accepted.update(done.names)
+    found.remarks.extend(done.remarks)
 
 
 def _record(side: Side, requested: Requested, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
@@ -213,7 +230,14 @@ def _found(sides: str, before: dict[str, Verdict], now: dict[str, Verdict], base
         why = "was not reached on the base" if error is None else f"failed on the base ({error})"
         remarks.append(f"not compared: {name} {why}")
     remarks += [f"new: {name} ran here only{_why(name, base)}" for name in alone if name not in uncompared]
-    return Found(sides=sides, gone=gone, failed=[*failed, *unreached], uncompared=uncompared, remarks=remarks)
+    return Found(
+        sides=sides,
+        gone=gone,
+        new=[name for name in alone if name not in uncompared],
+        failed=[*failed, *unreached],
+        uncompared=uncompared,
+        remarks=remarks,
+    )
 
 
 def _node(workload: str) -> str:
@@ -310,10 +334,13 @@ def report(found: Found, requested: Requested, files: Iterable[ReportFile]) -> i
         echo("nothing was compared: the two have no workload in common")
     for file in files:
         file.write(run)
-    outcomes = [verdict.outcome for verdict in run.verdicts]
+    known = found.accepted
+    outcomes = [Outcome.PASSED if one.workload in known else one.outcome for one in run.verdicts]
     # A workload that stopped running is not green, nor is a test that failed; one whose base failed is not compared.
-    if found.failed or (found.gone and outcomes):
+    if found.failed or ({*found.gone} - known and outcomes):
         outcomes.append(Outcome.FAILED)
-    if found.uncompared:
+    if {*found.uncompared} - known:
         outcomes.append(Outcome.INCONCLUSIVE)
+    if not outcomes and known.issuperset((*found.gone, *found.new)) and known:
+        outcomes.append(Outcome.PASSED)
     return exit_code(outcomes)

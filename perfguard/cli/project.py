@@ -42,6 +42,12 @@ def open_baselines(baselines: Path | None, workload: str | None = None) -> tuple
     return store_of(settings, named_from=here if baselines is None else None), settings
 
 
+def baselines_of(workload: str, directory: Path) -> Store:
+    """Return the baselines that a workload of the tests below a directory is judged against; they may not exist."""
+    root = find_table((directory / workload.partition("::")[0]).parent) or find_root(directory)
+    return store_of(read_settings(root), named_from=directory)
+
+
 def open_project_history(place: str | None, *, writing: bool = False) -> History:
     """Open the history at `place`, the value of `--history`, or that of the project. Raises `UsageError` and `StoreError`."""
     named = (os.environ.get(HISTORY_VARIABLE) or None) if place is None else place

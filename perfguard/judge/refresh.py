@@ -72,6 +72,14 @@ def reason_in(text: str) -> str | None:
     return text.strip() if any(map(str.isalnum, text)) else None
 
 
+def new_reason(before: Baseline | None, now: Baseline | None) -> str | None:
+    """Return the reason with which a stored baseline was changed; None if it was not, or the reason is the one it had."""
+    if before is None or now is None:
+        return None
+    reason = reason_in(now.reason or "")
+    return reason if reason != reason_in(before.reason or "") else None
+
+
 def refused_unread(new: Baseline, why: str) -> Refreshed | None:
     """Refuse to replace a stored baseline that cannot be read, and `why`; None if `new` holds a reason.
 

@@ -37,10 +37,11 @@ class RunReport:
     #: The sentence about the calibrated error rate; empty without a calibration.
     error_rate: str = ""
     provenance: Provenance = field(default_factory=Provenance)
-    #: Of a report that was read from a file: the version that wrote it, and remarks about the file.
+    #: Of a report that was read from a file: the version that wrote it.
     written_by: str = ""
     #: The trends of these workloads in a history, if one was given.
     trends: tuple[Trend, ...] = ()
+    #: What the run says beside its verdicts, after remarks on the file that it was read from.
     remarks: tuple[str, ...] = ()
     #: Whether a newer perfguard wrote it, so that parts may be missing.
     is_partial: bool = False

@@ -50,6 +50,7 @@ def report_document(report: RunReport) -> dict[str, Any]:
             "coverage": coverage_document(report.coverage),
             "unused": list(report.unused),
             "not_run": list(report.not_run),
+            "remarks": list(report.remarks),
         },
     }
 

@@ -90,7 +90,7 @@ def _run_report(path: Path, document: dict[str, Any], *, remarks: tuple[str, ...
         not_run=tuple(summary.get("not_run", ())),
         provenance=Provenance(**document.get("run", {})),
         written_by=document["perfguard"],
-        remarks=remarks,
+        remarks=(*remarks, *summary.get("remarks", ())),
     )
 
 

@@ -362,6 +362,49 @@ def test_each_of_them_alone_has_its_exit_code(tmp_path, capsys, base, now, statu
     assert set(told) < set(capsys.readouterr().out.splitlines())
 
 
+NAME = "test_replay.py::test_replay"
+
+
+@pytest.mark.exhaustive
+def test_what_is_worse_is_accepted_if_its_baseline_says_why(checkout):
+    """What else does, and does not: tests/cli/test_accepted.py."""
+    checkout.commit(test_replay=REPLAY)
+    baseline = refresh(checkout)
+    checkout.commit()
+    checkout.write(test_replay=REPLAY.replace("torch-mlp", "torch-repeat2"))
+    status, said = checkout.ab("--base", "main", "--accept-explained")
+    assert (status, f"not accepted: {NAME}; if this is intended, store why in the baseline: " in said) == (4, True), (
+        said
+    )
+    baseline.write_text(json.dumps(json.loads(baseline.read_text()) | {"reason": "another model"}))
+    report = checkout.top.parent / "report.json"
+    status, said = checkout.ab("--base", "main", "--accept-explained", "--report", str(report))
+    accepted = f"accepted: {NAME} is not as on the base, and its baseline says why: another model"
+    assert (status, accepted in said.splitlines()) == (0, True), said
+    assert accepted in json.loads(report.read_text())["summary"]["remarks"]
+    # Who asks what is slower is told, and nothing is accepted.
+    status, said = checkout.ab("--base", "main")
+    assert (status, "accepted" in said) == (4, False), said
+
+
+@pytest.mark.exhaustive
+def test_a_first_test_is_accepted_with_its_baseline(checkout):
+    checkout.commit(model="")
+    checkout.write(test_replay=REPLAY)
+    refresh(checkout)
+    status, said = checkout.ab("--base", "main", "--accept-explained")
+    assert (status, f"accepted: {NAME} is new, and so is its baseline" in said) == (0, True), said
+
+
+def refresh(checkout) -> Path:
+    """Write the baseline, and return its file."""
+    with pytest.MonkeyPatch.context() as here:
+        here.chdir(checkout.top)
+        assert run("baseline", "refresh", "-q").exit_code == 0
+    (found,) = (checkout.top / "baselines").glob("*.json")
+    return found
+
+
 def test_workers_are_refused(checkout):
     checkout.commit(test_replay=REPLAY)
     status, said = checkout.ab("--base", "main", "--time", "off", "--", "-n2")
@@ -460,6 +503,7 @@ def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
             "--processes must be 3 to 1000, got 2: fewer cannot tell noise from a change",
         ),
         (["--base-python", sys.executable, "--sensitive"], "--sensitive needs both sides in one process"),
+        (["--base-python", sys.executable, "--accept-explained"], "--accept-explained compares stored baselines with"),
         (["--base-python", "no/such/python"], "no/such/python cannot be run: No such file or directory"),
         (["--base-python", "/bin/true"], "has no perfguard that can be imported"),
         (["--base-recording", "no/such"], "no/such does not exist"),

@@ -314,7 +314,7 @@ def test_a_verdict_as_a_document():
 
 def test_a_report_as_a_document():
     kept = Verdict(workload="b", outcome=Outcome.PASSED, findings=(), refresh=Refresh.KEPT)
-    document = report_document(RunReport(verdicts=(PLAIN, kept), unused=("c",), not_run=("d",)))
+    document = report_document(RunReport(verdicts=(PLAIN, kept), unused=("c",), not_run=("d",), remarks=("e",)))
     assert [one["workload"] for one in document["workloads"]] == ["test_a.py::test_a", "b"]
     assert {key: value for key, value in document.items() if key != "workloads"} == {
         "format": 3,
@@ -325,6 +325,7 @@ def test_a_report_as_a_document():
             "coverage": {"compared": 1, "worse": 1, "better": 0, "changed": 0, "not-comparable": 0, "shown-only": 0},
             "unused": ["c"],
             "not_run": ["d"],
+            "remarks": ["e"],
         },
     }
 

@@ -49,6 +49,11 @@ def test_a_run_is_read_back_whole(run, tmp_path):
     assert page_html(found) == page_html(run)
 
 
+def test_what_a_run_said_beside_its_workloads_is_read_back(run, tmp_path):
+    said = ("gone: a ran on the base only", "accepted: b is new, and so is its baseline")
+    assert read_run(written(tmp_path, report_json(replace(run, remarks=said)))).remarks == said
+
+
 def as_format_1(document: dict) -> dict:
     """Return a report as perfguard 0.1 wrote it."""
     del document["run"]
