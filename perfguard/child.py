@@ -36,14 +36,22 @@ __all__ = [
 
 #: The directory that a Python imports this perfguard from.
 HOME = str(Path(__file__).resolve().parent.parent)
-#: What a Python of perfguard's own runs. Linux ends it with its parent, whatever ends that (prctl(2): PR_SET_PDEATHSIG is 1).
+#: The first statements of a Python that ends with its parent, whatever ends that: Linux kills it (prctl(2): PR_SET_PDEATHSIG
+#: is 1); other systems do not.
+_END_WITH_PARENT = """
+try:
+    import ctypes
+    getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, 9)
+except ImportError:
+    pass
+"""
+#: What a Python of perfguard's own runs.
 _PROGRAM = """
 import json, sys
 how = json.loads(sys.argv[1])
 sys.argv[:2] = [how["name"]]
 if how["ends_with_parent"]:
-    import ctypes
-    getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, 9)
+    exec(how["ends_with_parent"], {})
 path = sys.path[:] if how["path"] is None else how["path"]
 sys.path[:] = [how["home"], *filter(None, path)]
 from importlib import import_module
@@ -95,7 +103,7 @@ def own_command(
         # Python ignores entries that are not strings.
         "path": None if path is None else [entry for entry in path if isinstance(entry, str)],
         "working_directory": working_directory,
-        "ends_with_parent": ends_with_parent,
+        "ends_with_parent": _END_WITH_PARENT if ends_with_parent else "",
     }
     flags = ["-I"] if isolated else [*interpreter_flags(), "-P"]
     return [interpreter or python(), *flags, "-c", _PROGRAM, json.dumps(how), *arguments]
@@ -112,8 +120,12 @@ def run(command: Sequence[str], **how: Any) -> CompletedProcess[str]:
 
 
 def foreign_command(interpreter: str, program: str, *arguments: str) -> list[str]:
-    """Return the command of a Python of any version, for a directory without modules: before 3.11 it imports from there."""
-    return [os.path.abspath(interpreter) if os.path.dirname(interpreter) else interpreter, "-c", program, *arguments]
+    """Return the command of a Python of any version, which ends with its parent.
+
+    It is for a directory without modules: before 3.11 no option keeps a Python from importing what is there.
+    """
+    interpreter = os.path.abspath(interpreter) if os.path.dirname(interpreter) else interpreter
+    return [interpreter, "-c", _END_WITH_PARENT + program, *arguments]
 
 
 def located(environment: Mapping[str, str]) -> dict[str, str]:

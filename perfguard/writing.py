@@ -9,13 +9,19 @@ import shlex
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 from perfguard.errors import StoreError
+from perfguard.scratch import abandoned, lock
 
 _DESCRIPTOR = re.compile(r"/dev/(fd/|std(in|out|err)\Z)|/proc/[^/]+/(task/[^/]+/)?fd/")
 #: A pipe without a reader must not block, and a terminal must not become that of this process.
 _CAUTIOUS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+#: The name of a temporary file, as `tempfile` makes it.
+_ENDING = "-perfguard.tmp"
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}" + re.escape(_ENDING), re.DOTALL)
 
 
 def write_atomically(path: Path, content: str | bytes | Iterable[str | bytes], *, is_new: bool = False) -> None:
@@ -31,8 +37,7 @@ def write_atomically(path: Path, content: str | bytes | Iterable[str | bytes], *
             raise StoreError(f"{path} is there already, and is kept. Move it away, then run the same command again.")
         path = Path(os.path.realpath(path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        # With a name that nobody can know before, and never through a link (O_EXCL, O_NOFOLLOW).
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=".tmp")
+        handle, temporary = _neighbour(path)
         with os.fdopen(handle, "wb") as file:
             pieces = [content] if isinstance(content, str | bytes) else content
             file.writelines(piece.encode("utf-8") if isinstance(piece, str) else piece for piece in pieces)
@@ -48,6 +53,35 @@ def write_atomically(path: Path, content: str | bytes | Iterable[str | bytes], *
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):  # the rename succeeded
                 os.unlink(temporary)
+
+
+def _neighbour(path: Path) -> tuple[int, str]:
+    """Make the temporary file beside a path; return it open, and its name.
+
+    It has a name that nobody can know before, and is never opened through a link (O_EXCL, O_NOFOLLOW).
+    """
+    _sweep(path.parent)
+    while True:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}.", suffix=_ENDING)
+        with contextlib.suppress(OSError):  # a file system without locks
+            lock(handle, wait=True)
+        # Another process may have deleted it in the moment before.
+        if os.path.lexists(temporary):
+            return handle, temporary
+        os.close(handle)
+
+
+@cache
+def _sweep(directory: Path) -> None:
+    """Delete the temporary files of killed processes in a directory, once."""
+    for entry in os.scandir(directory):
+        if _TEMPORARY.fullmatch(entry.name):
+            with (
+                abandoned(directory / entry.name, kind=stat.S_ISREG) as is_left,
+                contextlib.suppress(FileNotFoundError),
+            ):
+                if is_left:
+                    os.unlink(entry.path)
 
 
 def append(path: Path, text: str) -> None:

@@ -172,6 +172,29 @@ def test_the_plugins_entry_imports_pytest_and_the_standard_library_only(name):
     assert found <= {"pytest"} | set(sys.stdlib_module_names)
 
 
+# -- where temporary folders are ------------------------------------------------------------------------------------------
+
+#: What makes temporary folders and files, and why not in scratch.py, which deletes what killed processes left.
+TEMPORARY = {
+    "perfguard.scratch": "this is it",
+    "perfguard.writing": "the neighbour of a file, with the same rule",
+    "perfguard.integrations.offline": "a folder in its own; an output without a name",
+    "perfguard.plugin.judging": "a recording that is kept, where the user says",
+    "perfguard.plugin.options": "a file without a name",
+}
+_MAKES_TEMPORARY = re.compile(r"(tempfile\.)?(mkdtemp|mkstemp|(Named|Spooled)?Temporary(File|Directory)|mktemp)")
+
+
+def test_temporary_folders_are_made_in_one_module():
+    found = {
+        name_of(path)
+        for path in MODULES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and _MAKES_TEMPORARY.fullmatch(ast.unparse(node.func))
+    }
+    assert found == TEMPORARY.keys()
+
+
 # -- one way out ----------------------------------------------------------------------------------------------------------
 
 _OWN = "in a private directory of this process, which it deletes"
@@ -180,11 +203,10 @@ _INJECTED = "runs in other environments, without perfguard, in a private directo
 #: The functions that write files by themselves, and why; all others call perfguard.writing.
 WRITERS = {
     "perfguard.writing:write_atomically": "this is it",
+    "perfguard.writing:_neighbour": "this is it",
     "perfguard.writing:append": "what others append to as well cannot be replaced",
     "perfguard.writing:_replaced": "asks whether the file may be written, and writes nothing",
     "perfguard.artifacts.database:_connected": _OWN,
-    "perfguard.artifacts.database:_own_folder": _OWN,
-    "perfguard.artifacts.database:_remove_if_left": "takes the lock of a directory that a killed process left",
     "perfguard.artifacts.readable:Readable.to_parquet": "to a file of that directory; from there it is written like any other",
     "perfguard.artifacts.readers.database:_opened": "reads a profiler's database (mode=ro)",
     "perfguard.artifacts.remote:RemoteTree._fetch_head": _OWN,
@@ -199,11 +221,9 @@ WRITERS = {
     "perfguard.capture.replay:replay_tree": _OWN,
     "perfguard.capture.script:_copy_output": "copies what the script's profiler wrote into a recording that it has made",
     "perfguard.capture.script:run_script": _OWN,
-    "perfguard.capture.worktree:_owned": _OWN,
     "perfguard.capture.worktree:add_worktree": _OWN,
     "perfguard.cli:main": "opens /dev/null where standard output is closed",
     "perfguard.cli.calibrate:_one_run": _OUTPUT,
-    "perfguard.cli.report:view": "makes an empty file with a name that nobody knows, which is then written like any other",
     "perfguard.cli.verdicts:alone": _OWN,
     "perfguard.integrations.offline:_linked": _OWN,
     "perfguard.integrations.offline:add_missing_info": "in its copy of the recording, only if there is none (O_EXCL)",

@@ -12,19 +12,19 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import shutil
 import signal
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfguard import scratch
 from perfguard.artifacts.table_definitions import NULL, Definitions
 from perfguard.errors import UsageError
 
@@ -44,7 +44,6 @@ _PREPARED_BYTES = 32 * 1024**2
 _OF_QUERIES = ("HASH_TABLE", "COLUMN_DATA")
 #: If more than this is still in use after a batch, the next batch begins with a new database.
 _SPENT_BYTES = 72 * 1024**2
-_FOLDER, _LOCK = "perfguard-tables-", "in-use"
 
 
 def run(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDBPyConnection:
@@ -150,13 +149,19 @@ class Database:
 
     def __init__(self, memory: str, *, in_file: bool = False) -> None:
         self.process = os.getpid()
-        self.folder, lock = _own_folder()
+        own = _own_folder()
+        self.folder = None if own is None else own.path
         # Small tables never touch the disk, so that a full disk does not stop the check. Large tables are in a file: duckdb 2.0
         # never spills the validity bits of tables in memory, one for each value.
         spilled = "" if self.folder is None else str(self.folder / "spilled")
         place = str(self.folder / "tables") if in_file and self.folder is not None else ":memory:"
-        self.quick = _connected(place, spilled, memory=memory)
-        self.end = weakref.finalize(self, _remove, self.quick, self.folder, lock, self.process)
+        try:
+            self.quick = _connected(place, spilled, memory=memory)
+        except BaseException:
+            if own is not None:
+                own.remove()
+            raise
+        self.end = weakref.finalize(self, _remove, self.quick, own, self.process)
         self.thorough = self.quick.cursor()
         self.quick.execute("pragma disable_optimizer")
         self.waiting: dict[str, _WaitingRows] = {}
@@ -342,42 +347,17 @@ def is_ctrl_c(error: BaseException) -> bool:
     )
 
 
-def _own_folder() -> tuple[Path | None, int]:
-    """Make a folder for spilled data, and lock it as in use.
-
-    Folders of killed processes are removed. None if no folder can be made.
-    """
-    import fcntl
-
+def _own_folder() -> scratch.Folder | None:
+    """Make a folder for spilled data; None if none can be made."""
     try:
-        above = Path(tempfile.gettempdir())
-        for old in above.glob(f"{_FOLDER}*"):
-            _remove_if_left(old)
-        folder = Path(tempfile.mkdtemp(prefix=_FOLDER))
-        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        return scratch.own_folder()
     except OSError:
         # Most recordings fit into the memory and need no folder.
-        return None, -1
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return folder, lock
+        return None
 
 
-def _remove_if_left(folder: Path) -> None:
-    # A lock ends with its process, even in another container that shares the folder.
-    import fcntl
-
-    with suppress(OSError):
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(lock)
-
-
-def _remove(connection: duckdb.DuckDBPyConnection, folder: Path | None, lock: int, process: int) -> None:
+def _remove(connection: duckdb.DuckDBPyConnection, folder: scratch.Folder | None, process: int) -> None:
     if os.getpid() == process:
         connection.close()
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)
+            folder.remove()

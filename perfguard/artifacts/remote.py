@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from perfguard import scratch
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.survey import (
     HEAD_BYTES,
@@ -205,8 +206,8 @@ class RemoteTree:
         """Return the first 64 KiB of a file as text, as `survey.read_head` does. Raises `Unfetched`."""
         if not self.is_file(path):
             return ""
-        with _scratch() as scratch:
-            local = Path(scratch, path.name)
+        with scratch.folder() as place:
+            local = place / path.name
             self._fetch_head(path, local)
             return read_head(local)
 
@@ -232,8 +233,8 @@ class RemoteTree:
         Files that perfguard never opens are created empty.
         """
         # A directory of the same name: layouts and messages may use the name.
-        with _scratch() as scratch:
-            here = Path(scratch, "at", self.root.name)
+        with scratch.folder() as place:
+            here = place / "at" / self.root.name
 
             def moved(path: Path) -> Path:
                 return here / path.relative_to(self.root)
@@ -278,12 +279,6 @@ class RemoteTree:
             raise
         except Exception as error:
             raise Unfetched(f"{name}: {type(error).__name__}: {error}") from error
-
-
-def _scratch() -> contextlib.AbstractContextManager[str]:
-    import tempfile
-
-    return tempfile.TemporaryDirectory(prefix="perfguard-")
 
 
 def _driver_missing(url: str, error: ImportError, known: Any) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from perfguard import child, thresholds
+from perfguard import child, scratch, thresholds
 from perfguard.capture import BACKENDS, Target
 from perfguard.capture.command import last_line, run_command
 from perfguard.capture.controlled import ControlledWindow, bind, calibration_kernel, controlled_environment
@@ -36,9 +35,9 @@ class Probed:
 
 def probe_framework(name: str, *, timeout_s: float) -> Probed:
     """Import a framework in another process. Raises `CaptureError` if that fails, crashes or takes too long."""
-    with tempfile.TemporaryDirectory(prefix="perfguard-probe-") as directory:
-        result = Path(directory) / "result.json"
-        _run((name, str(result)), Path(directory), os.environ, timeout_s, name)
+    with scratch.folder() as directory:
+        result = directory / "result.json"
+        _run((name, str(result)), directory, os.environ, timeout_s, name)
         found = json.loads(result.read_text(encoding="utf-8"))
     if _REFUSED in found:
         raise CaptureError(found[_REFUSED])
@@ -48,11 +47,11 @@ def probe_framework(name: str, *, timeout_s: float) -> Probed:
 def probe_noise(processes: int, *, timeout_s: float) -> tuple[Timing, ...]:
     """Time the calibration kernel as a step, in controlled processes one after the other. Raises `CaptureError`."""
     environment = controlled_environment(os.environ, threads=1)
-    with tempfile.TemporaryDirectory(prefix="perfguard-probe-") as directory:
+    with scratch.folder() as directory:
         found = []
         for number in range(processes):
-            result = Path(directory) / f"{number}.json"
-            _run((_NOISE, str(result)), Path(directory), environment, timeout_s, "numpy")
+            result = directory / f"{number}.json"
+            _run((_NOISE, str(result)), directory, environment, timeout_s, "numpy")
             found.append(read_timing(result))
     return tuple(found)
 

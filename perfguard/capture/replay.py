@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from perfguard import scratch
 from perfguard.artifacts.remote import RemoteTree, Unfetched
 from perfguard.errors import DamagedError, UsageError
 from perfguard.opening import confined
@@ -75,16 +76,14 @@ def replay_tree(tree: RemoteTree) -> Recording:
         return Recording(directory=tree.root, leads_out=True)
     if not tree.is_file(tree.root / RECORDING_FILE) or not tree.links.isdisjoint(FACTS_FILES):
         return Recording(directory=tree.root)
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="perfguard-") as scratch:
+    with scratch.folder() as place:
         for name in FACTS_FILES:
             if tree.is_file(tree.root / name):
                 try:
-                    Path(scratch, name).write_bytes(tree.read_bytes(name))
+                    (place / name).write_bytes(tree.read_bytes(name))
                 except Unfetched as error:
                     raise DamagedError(f"{tree.shown}/{error}; repair it, then run the same command again.") from error
         try:
-            return replace(read_recording(Path(scratch)), directory=tree.root)
+            return replace(read_recording(place), directory=tree.root)
         except DamagedError as error:
-            raise DamagedError(str(error).replace(scratch, tree.shown)) from error
+            raise DamagedError(str(error).replace(str(place), tree.shown)) from error

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from perfguard import child
+from perfguard import child, scratch
 from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import Interpreter, cpu_model, environment, find_interpreter, release
 from perfguard.capture.machine_load import MachineLoad
@@ -104,8 +103,7 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
     backends = _backends(script, interpreter)
     options = _mindspore_options(script, interpreter, backends)
     directory = _fresh(directory)
-    with tempfile.TemporaryDirectory(prefix="perfguard-facts-") as temporary:
-        facts = Path(temporary)
+    with scratch.folder() as facts:
         plan = {
             "facts": str(facts),
             "profiler": str(directory / PROFILER_DIRECTORY),

@@ -11,18 +11,16 @@ The checkout, its index, its branch and its stash are never changed: the only co
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfguard import child
+from perfguard import child, scratch
 from perfguard.capture.command import guarded, kill_marked, last_line
 from perfguard.errors import CaptureError, UsageError, nearest
 
@@ -30,8 +28,6 @@ from perfguard.errors import CaptureError, UsageError, nearest
 MARK = "PERFGUARD_BESIDE"
 
 _PREFIX = "perfguard-ab-"
-#: The process that owns a directory holds a lock on this file (flock(2): the kernel releases it however a process ends).
-_LOCK = "lock"
 #: The file with the repository that has a worktree in the directory.
 _REPOSITORY = "repository"
 #: The folder of the worktree, below the directory.
@@ -166,10 +162,14 @@ def is_below(path: str | None, top: str) -> bool:
 def guarded_place() -> Iterator[Place]:
     """Yield a temporary directory; it is deleted, and its processes and worktree end, with this process."""
     sweep()
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    folder = scratch.new_folder(_PREFIX)
+    directory = folder.path.resolve()
     mark = uuid.uuid4().hex
-    with _owned(directory), guarded("perfguard.capture.worktree:clear_away", str(directory), mark):
-        yield Place(directory=directory, mark=mark)
+    try:
+        with guarded("perfguard.capture.worktree:clear_away", str(directory), mark):
+            yield Place(directory=directory, mark=mark)
+    finally:
+        folder.release()
 
 
 def clear_away(directory: str, mark: str) -> None:
@@ -180,14 +180,8 @@ def clear_away(directory: str, mark: str) -> None:
 
 def sweep() -> None:
     """Delete the directories of comparisons whose guardian was killed as well."""
-    for directory in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        try:
-            # Another user may make a directory or a link of this name, and name a repository that git would obey.
-            is_left = directory.lstat().st_uid == os.getuid() and not _is_owned(directory)
-        except OSError:
-            continue
-        if is_left:
-            clear(directory)
+    for directory in scratch.left(_PREFIX):
+        clear(directory)
 
 
 def clear(directory: Path) -> None:
@@ -198,7 +192,7 @@ def clear(directory: Path) -> None:
             # Twice: a worktree whose creation was interrupted is locked.
             _git(["--git-dir", common, "worktree", "remove", "--force", "--force", str(top)], directory.parent)
         _forget(Path(common), lambda place: place.is_relative_to(directory))
-    shutil.rmtree(directory, ignore_errors=True)
+    scratch.remove_tree(directory)
 
 
 def _forget(common: Path, is_ours: Callable[[Path], bool]) -> None:
@@ -220,26 +214,6 @@ def _has_vanished(place: Path) -> bool:
     """Whether a worktree was in a guarded directory that no longer exists: machines delete temporary files."""
     guarded = next((one for one in place.parents if one.name.startswith(_PREFIX)), None)
     return guarded is not None and not guarded.exists()
-
-
-@contextlib.contextmanager
-def _owned(directory: Path) -> Iterator[None]:
-    """Own a directory until the end of the block or of this process."""
-    made = directory / f"{_LOCK}.new"
-    with open(made, "wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        made.rename(directory / _LOCK)
-        yield
-
-
-def _is_owned(directory: Path) -> bool:
-    """Whether a process owns a directory; one without a lock is being made."""
-    try:
-        with open(directory / _LOCK, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, FileNotFoundError):
-        return True
-    return False
 
 
 def _git(arguments: list[str], directory: Path, mark: str | None = None) -> child.CompletedProcess[str]:

@@ -6,7 +6,6 @@ import os
 import posixpath
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
 
     Everything after the options goes to pytest.
     """
+    from perfguard import scratch
     from perfguard.capture.command import PYTEST, run_command
     from perfguard.judge.verdict import Outcome
     from perfguard.reports.reading import read_report
@@ -52,8 +52,8 @@ def refresh(reason: str | None, new_only: bool, ratchet: bool, runs: int | None,
         arguments.append(f"--perfguard-reason={reason}")
     if runs is not None:
         arguments.append(f"--perfguard-runs={runs}")
-    with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory) / "report.json"
+    with scratch.folder() as directory:
+        report = directory / "report.json"
         if not any(one.startswith("--perfguard-report") for one in pytest_args):
             arguments.append(f"--perfguard-report={report}")
         command = [*arguments, *pytest_args]

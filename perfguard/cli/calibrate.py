@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -88,12 +87,12 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
 
 def _one_run(pytest_args: tuple[str, ...]) -> dict[str, Verdict]:
     """Run the suite once in a temporary directory; return its green verdicts by workload, none if it measured nothing."""
+    from perfguard import scratch
     from perfguard.capture.command import PYTEST, last_line, run_command
     from perfguard.reports.reading import read_report
 
-    with tempfile.TemporaryDirectory(prefix="perfguard-calibrate-") as directory:
-        report = Path(directory) / "report.json"
-        output = Path(directory) / "output"
+    with scratch.folder() as directory:
+        report, output = directory / "report.json", directory / "output"
         with open(output, "wb") as stream:
             done = run_command(
                 [

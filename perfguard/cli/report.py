@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +89,7 @@ def view(directory: Path, output: Path | None, opens: bool) -> None:
     from perfguard.cli.verdicts import judged
     from perfguard.reports import RunReport
     from perfguard.reports.page import page_html
+    from perfguard.scratch import kept_folder
     from perfguard.writing import write_atomically
 
     if output is not None:
@@ -105,9 +104,7 @@ def view(directory: Path, output: Path | None, opens: bool) -> None:
         elif place is not None:
             echo_line(f"the timeline is too large for a page; open it from Perfetto: {place}", err=True)
     if output is None:
-        handle, name = tempfile.mkstemp(prefix="perfguard-", suffix=".html")
-        os.close(handle)
-        output = Path(name)
+        output = kept_folder("perfguard-view-", _PAGE) / _PAGE
     write_atomically(output, page_html(RunReport(verdicts=verdicts), timelines=timelines))
     echo_line(str(output))
     if opens and not webbrowser.open(output.resolve().as_uri()):

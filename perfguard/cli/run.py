@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +83,9 @@ def command(
     from perfguard.cli.project import project_settings
     from perfguard.gate import Update, judge_with_store, refresh
     from perfguard.judge.refresh import Refresh
+    from perfguard.recording import RECORDING_FILE
     from perfguard.reports import RunReport
+    from perfguard.scratch import kept_folder
     from perfguard.stores.project import store_of
     from perfguard.window import StepWindow
 
@@ -99,7 +100,7 @@ def command(
     )
     workload = name or _workload(command, settings.root)
     store = store_of(settings)
-    place = output if output is not None else Path(tempfile.mkdtemp(prefix="perfguard-run-"))
+    place = output if output is not None else kept_folder("perfguard-run-", RECORDING_FILE)
     run = run_script(script, workload=workload, directory=place)
     doing = Update.ALL if update else Update.NOTHING
     verdict = judge_with_store(run.recording, store, workload=workload, policy=settings.policy, update=doing)

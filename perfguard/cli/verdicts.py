@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from perfguard import scratch
 from perfguard.artifacts.remote import RemoteTree, local_path
 from perfguard.capture.replay import recordings_in, replay, replay_tree, trees_in
 from perfguard.cli.project import project_settings
@@ -41,8 +41,8 @@ def places_in(directory: str) -> Sequence[Place]:
 @contextmanager
 def alone(file: Path) -> Iterator[Path]:
     """Give a directory that holds one file alone, so that it is judged without what lies beside it."""
-    with tempfile.TemporaryDirectory(prefix="perfguard-") as scratch:
-        there = Path(scratch, file.name)
+    with scratch.folder() as place:
+        there = place / file.name
         try:
             os.link(os.path.realpath(file), there)
         except OSError:
@@ -51,7 +51,7 @@ def alone(file: Path) -> Iterator[Path]:
                 shutil.copyfile(file, there)
             except OSError as error:
                 raise UsageError(f"{file} cannot be read: {error.strerror}. Change its permissions.") from error
-        yield Path(scratch)
+        yield place
 
 
 def examined(place: Place, policy: Policy, *, found_in: Path | None = None, **how: Any) -> Verdict:

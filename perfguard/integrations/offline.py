@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from perfguard import child
+from perfguard import child, scratch
 from perfguard.capture.environment import Interpreter, find_interpreter, release
 from perfguard.errors import UsageError
 from perfguard.integrations.offline_recordings import (
@@ -166,6 +166,7 @@ class Running:
     process: child.Popen[bytes]
     output: IO[bytes]
     copy: Path
+    folder: scratch.Folder
     #: A file in the copy that only the analyser needs.
     made: Path | None
     deadline: float
@@ -180,15 +181,19 @@ class Running:
         """Delete its copy."""
         self.output.close()
         # If something cannot be removed, the next analysis reports it.
-        shutil.rmtree(self.copy.parent, ignore_errors=True)
+        self.folder.remove()
 
 
 def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptions) -> Running:
     """Start the analyser of a recording. Raises `OSError` if no copy can be made."""
     folder = recording.place / WORK_DIRECTORY
     version = interpreter.packages[recording.framework]
+    with scratch.abandoned(folder) as is_left:
+        if is_left:
+            scratch.remove_tree(folder)
     # Fails if another analysis has begun since.
     folder.mkdir(mode=0o700)
+    own = scratch.Folder(folder)
     copy = folder / recording.place.name
     output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
     try:
@@ -209,10 +214,10 @@ def start(recording: Collected, interpreter: Interpreter, options: AnalysisOptio
         )
     except BaseException:
         output.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        own.remove()
         raise
     deadline = time.monotonic() + (options.timeout_s or float("inf"))
-    return Running(recording, version, process, output, copy, made, deadline)
+    return Running(recording, version, process, output, copy, own, made, deadline)
 
 
 def _request(recording: Collected, copy: Path, version: str, options: AnalysisOptions) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfguard import scratch
 from perfguard.artifacts.survey import survey
 from perfguard.capture.environment import Interpreter, release
 from perfguard.capture.replay import recordings_in
@@ -177,11 +178,12 @@ def refusals(recording: Collected, options: AnalysisOptions) -> Iterator[str]:
         yield from _steps_refused(recording, options.steps, options.steps_text)
     if not os.access(place, os.W_OK | os.X_OK):
         yield "it is not writable; change its permissions, or copy it to a writable place"
-    if os.path.lexists(place / WORK_DIRECTORY):
-        yield (
-            f"another analysis of it is running, or was killed; if none is, delete {recording.shown / WORK_DIRECTORY} "
-            "(it holds copies only)"
-        )
+    with scratch.abandoned(place / WORK_DIRECTORY) as is_left:
+        if os.path.lexists(place / WORK_DIRECTORY) and not is_left:
+            yield (
+                f"another analysis of it is running; if none is, delete {recording.shown / WORK_DIRECTORY} "
+                "(it holds copies only)"
+            )
 
 
 def _steps_refused(recording: Collected, steps: tuple[int, int], text: str) -> Iterator[str]:

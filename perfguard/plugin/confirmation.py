@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from perfguard import child, thresholds
+from perfguard import child, scratch, thresholds
 from perfguard.capture.ab.timing import INTERLEAVED
 from perfguard.capture.checkout import commit_of_baseline, repository_of
 from perfguard.capture.command import last_line, run_command
@@ -78,8 +77,8 @@ class Confirmation:
         self.show(f"perfguard: {self.workload}: slower than stored, A/B run with {commit[:7]}")
         began = time.monotonic()
         try:
-            with tempfile.TemporaryDirectory(prefix="perfguard-confirm-", ignore_cleanup_errors=True) as place:
-                return self._compared(commit, Path(place))
+            with scratch.folder() as place:
+                return self._compared(commit, place)
         except (OSError, PerfguardError) as error:
             return f"perfguard ab --base {commit[:7]} could not be run: {error}"
         finally:

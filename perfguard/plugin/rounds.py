@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from perfguard import child
+from perfguard import child, scratch
 from perfguard.capture.command import last_line, run_command
 from perfguard.capture.controlled import controlled_environment
 from perfguard.plugin.controlled import LogEntry, TimedTest, read_log, write_request
@@ -163,8 +162,7 @@ class Rounds:
 
     def _process(self, tests: Sequence[TimedTest], number: int, limit_s: float, *, place: int = 0, of: int = 1) -> _Ran:
         """Run tests in a fresh process; an error is in the result."""
-        with tempfile.TemporaryDirectory(prefix="perfguard-run-", ignore_cleanup_errors=True) as directory:
-            files = Path(directory)
+        with scratch.folder() as files:
             request = write_request(self._config, tests, files)
             environment = controlled_environment(os.environ, threads=request.threads)
             environment = {name: value for name, value in environment.items() if not name.startswith(STAYS_BEHIND)}

@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
+from perfguard import scratch
 from perfguard.artifacts import database, tables
 from perfguard.artifacts.table_definitions import NULL, TABLES, Definitions
 from perfguard.artifacts.tables import batch
@@ -218,7 +219,7 @@ def test_a_process_that_is_killed_leaves_a_folder_that_the_next_one_removes(tmp_
         return [path.name for path in tmp_path.iterdir()]
 
     (left,) = run("killed")
-    assert left.startswith("perfguard-tables-")
+    assert left.startswith("perfguard-scratch-")
     assert run("ends") == []
 
 
@@ -278,7 +279,7 @@ def test_tables_of_large_files_are_in_a_file_that_is_removed(monkeypatch, tmp_pa
 
 def test_a_file_of_tables_that_cannot_be_made_is_said_in_a_sentence(monkeypatch, tmp_path):
     (tmp_path / "tables").mkdir()
-    monkeypatch.setattr(database, "_own_folder", lambda: (tmp_path, -1))
+    monkeypatch.setattr(database, "_own_folder", lambda: scratch.Folder(tmp_path))
     with (
         pytest.raises(OSError, match="cannot be written to the temporary folder"),
         batch(size=tables.LARGE_BYTES) as found,

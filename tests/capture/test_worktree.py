@@ -279,11 +279,10 @@ def test_a_sweep_leaves_what_is_in_use_and_what_is_a_strangers(checkout, tempora
 
 
 def test_a_directory_without_an_owner_is_deleted_and_one_of_another_process_stays(temporary):
-    left = temporary / "perfguard-ab-left"
+    left = temporary / "perfguard-ab-leftover"
     left.mkdir()
-    (left / "lock").touch()
-    hold = "import fcntl, sys; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX); print(flush=True); input()"
-    command = [sys.executable, "-c", hold, str(left / "lock")]
+    hold = "import sys; from perfguard.scratch import Folder; Folder(sys.argv[1]); print(flush=True); input()"
+    command = [sys.executable, "-c", hold, str(left)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         owner.stdout.readline()
         sweep()
@@ -297,9 +296,8 @@ def test_a_directory_without_an_owner_is_deleted_and_one_of_another_process_stay
 def test_a_sweep_follows_no_link_that_another_user_planted(checkout, temporary, tmp_path):
     mine = tmp_path / "mine"
     git(checkout, "worktree", "add", "-q", str(mine / "base" / "tree"), "v1.0")
-    (mine / "lock").touch()
     (mine / "repository").write_text(str(checkout / ".git"))
-    planted = temporary / "perfguard-ab-planted"
+    planted = temporary / "perfguard-ab-planted1"
     planted.symlink_to(mine)
     os.lchown(planted, 65534, 65534)
     sweep()

@@ -23,6 +23,7 @@ from perfguard.gate import examine
 from perfguard.integrations.offline import analyse
 from perfguard.integrations.offline_recordings import WORK_DIRECTORY, AnalysisOptions, recorded_steps
 from perfguard.judge.tolerance import Policy
+from perfguard.scratch import Folder
 from perfguard.testing import generate
 from tests.facts import codes
 from tests.programs import run_program, wait_until
@@ -220,8 +221,8 @@ def test_what_mindspore_would_ignore_is_refused(copy, options, reason):
     ("make", "reason"),
     [
         (
-            lambda place: (place / WORK_DIRECTORY).mkdir(),
-            "another analysis of it is running, or was killed; if none is, ",
+            lambda place: ((place / WORK_DIRECTORY).mkdir(), Folder(place / WORK_DIRECTORY)),
+            "another analysis of it is running; if none is, ",
         ),
         (lambda place: linked(place, "FRAMEWORK"), "FRAMEWORK is a link, which analysers do not read"),
         (lambda place: linked(place, "FRAMEWORK/cpu_framework_0.txt"), "FRAMEWORK/cpu_framework_0.txt is a link"),
@@ -444,6 +445,14 @@ def torch_npu(directory):
     (place / "FRAMEWORK").mkdir(exist_ok=True)
     (place / "FRAMEWORK" / "torch.op_range").write_bytes(b"raw")
     return place
+
+
+def test_what_a_killed_analysis_left_is_deleted_by_the_next(tmp_path, stand_in):
+    place = torch_npu(tmp_path / "out")
+    (place / WORK_DIRECTORY / "copy").mkdir(parents=True)
+    stand_in("torch_npu", "2.1.0")
+    assert [one.done for one in analyse(place, OPTIONS)] == [True]
+    assert not (place / WORK_DIRECTORY).exists()
 
 
 def test_a_recording_whose_name_is_that_of_a_module_is_not_imported(tmp_path, stand_in):
