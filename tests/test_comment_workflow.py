@@ -1,8 +1,10 @@
-"""The workflow that comments: its script as it stands there, beside a stand-in for GitHub's API."""
+"""The workflow that comments: its scripts as they stand there, beside a stand-in for GitHub's API."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.reports.document import report_json
 from tests.github_api import BOT, MOST_CHARACTERS, REPOSITORY, TOKEN, GitHub, serving
+from tests.reports import runs_to_show as show
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -36,9 +40,31 @@ def artifact(tmp_path: Path) -> Path:
     return directory
 
 
+def step_of(job: str, name: str) -> dict[str, str]:
+    (step,) = [one for one in yaml.safe_load(WORKFLOW.read_text())["jobs"][job]["steps"] if one.get("name") == name]
+    return step
+
+
+def rendered(reports: Path) -> str:
+    """Run the script that renders the reports of a run as GitHub's runner does, and return the comment."""
+    place = reports.with_name("rendered")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    environment = {
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+        "RUNNER_TEMP": str(place),
+        "REPORTS": str(reports),
+        "COMMENT": str(place / "comment"),
+    }
+    command = ["bash", "-e", "-c", step_of("render", "Render the reports")["run"]]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    return (place / "comment" / "comment.md").read_text(encoding="utf-8")
+
+
 def run(github: GitHub, artifact: Path) -> tuple[int, str]:
-    """Run the script of the step, and return how it ended and what it said."""
-    (step,) = [one for one in yaml.safe_load(WORKFLOW.read_text())["jobs"]["comment"]["steps"] if "run" in one]
+    """Run the script of the step that comments, and return how it ended and what it said."""
+    step = step_of("comment", "Create or edit the comment")
     assert step["shell"] == "python"
     script, event = artifact.parent / "script.py", artifact.parent / "event.json"
     script.write_text(step["run"], encoding="utf-8")
@@ -135,14 +161,62 @@ def test_an_artifact_that_is_no_text_is_not_posted(github, artifact, damage):
     assert said == "comment.md of the artifact is no file of at most 1000000 bytes; nothing is posted\n"
 
 
-def test_what_a_fork_writes_mentions_nobody_and_is_no_second_marker(github, artifact):
-    (artifact / "comment.md").write_bytes(f"@owner {MARKER} a\0b \xff".encode("latin-1"))
+# -- from the reports of a run to its comment ------------------------------------------------------------------------------
 
-    assert run(github, artifact)[0] == 0
+UNREADABLE = "**The gate wrote no report that can be read**: the job's log says why."
+
+
+def test_reports_of_a_fork_are_rendered_here_and_no_text_of_it_is_markdown(github, tmp_path):
+    cmarkgfm = pytest.importorskip("cmarkgfm", reason="cmarkgfm is not installed")
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    (reports / "number.txt").write_text("3\n")
+    # What the fork calls Markdown is not looked at.
+    for name in ("comment.md", "summary.md", "ab.md"):
+        (reports / name).write_text("[planted](https://evil.example) @owner", encoding="utf-8")
+    remarks = tuple(f"accepted: {text}" for text in show.LINKS)
+    (reports / "report.json").write_text(report_json(show.run_of(show.hostile(tmp_path / "h"), unused=show.LINKS)))
+    (reports / "ab.json").write_text(report_json(show.run_of(show.passing(), remarks=remarks)))
+
+    said = rendered(reports)
+    assert "planted" not in said
+    assert said.index("❌ 1 failed") < said.index("## Side by side with the base") < said.index("accepted: ")
+    assert show.live(said) == []
+    assert run(github, tmp_path / "rendered" / "comment") == (0, "pull request 3: created the comment\n")
     (body,) = [one["body"] for one in github.comments[3]]
-    assert "@owner" not in body
-    assert body.count(MARKER) == 1
-    assert "ab" in body
+    assert said in body
+    html = cmarkgfm.github_flavored_markdown_to_html(body)
+    assert html.count("<a ") == 1, html
+    assert '<a href="https://github.com/run/1">this run</a>' in html
+
+
+def no_report(path: Path) -> None:
+    path.write_text("{}", encoding="utf-8")
+
+
+def recordings(path: Path) -> None:
+    """Not a report but a directory, whose files would be judged."""
+    shutil.copytree(show.TORCH, path)
+
+
+def outside(path: Path) -> None:
+    elsewhere = path.parent.with_name("elsewhere.json")
+    elsewhere.write_text(report_json(show.run_of(show.passing())), encoding="utf-8")
+    path.symlink_to(elsewhere)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: None, no_report, recordings, outside], ids=["missing", "wrong", "directory", "link"]
+)
+def test_what_is_no_report_is_said_to_be_none(tmp_path, make):
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    make(reports / "report.json")
+    said = rendered(reports)
+    assert said.startswith(f"{UNREADABLE}\n")
+    assert "**`perfguard ab` wrote no report that can be read**" in said
+    # Nothing names a pull request, so nothing is posted.
+    assert [path.name for path in (tmp_path / "rendered" / "comment").iterdir()] == ["comment.md"]
 
 
 def test_a_long_text_is_cut_before_a_workload(github, artifact):

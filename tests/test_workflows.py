@@ -16,6 +16,7 @@ import pytest
 
 from tests.benchmarks.agreement.__main__ import new_project
 from tests.benchmarks.agreement.__main__ import run as run_project
+from tests.test_comment_workflow import rendered
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
@@ -27,7 +28,8 @@ COMMENT = OURS.with_name("perfguard-comment.yml")
 PINNED = re.compile(r"uses: ([\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)")
 #: The jobs that may do more than read the repository.
 MORE_RIGHTS = {
-    ("perfguard-comment", "comment"): {"actions": "read", "pull-requests": "write"},
+    ("perfguard-comment", "render"): {"contents": "read", "actions": "read"},
+    ("perfguard-comment", "comment"): {"pull-requests": "write"},
     ("docs", "publish"): {"pages": "write", "id-token": "write"},
 }
 
@@ -103,12 +105,13 @@ def test_the_job_that_writes_runs_nothing_of_a_pull_request():
     assert document[True] == {"workflow_run": {"workflows": ["perfguard"], "types": ["completed"]}}
     assert yaml.safe_load(OURS.read_text())["name"] == "perfguard"
     assert document["permissions"] == {}
-    (job,) = document["jobs"].values()
-    assert job["permissions"] == {"actions": "read", "pull-requests": "write"}
-    assert "github.event.workflow_run.event == 'pull_request'" in job["if"]
+    assert document["jobs"].keys() == {"render", "comment"}
+    job = document["jobs"]["comment"]
+    assert job["needs"] == "render"
+    # What the other job made, and nothing of the run of the pull request.
     fetch, post = job["steps"]
     assert fetch["uses"].partition("@")[0] == "actions/download-artifact"
-    assert fetch["with"]["path"].startswith("${{ runner.temp }}/")
+    assert fetch["with"] == {"name": "perfguard-rendered", "path": "${{ runner.temp }}/comment"}
     assert {"shell", "env", "run", "name"} == post.keys()
     # The standard library alone, and no other process.
     imported = set(re.findall(r"^\s*(?:import|from) ([a-z_]+)", post["run"], flags=re.MULTILINE))
@@ -122,6 +125,19 @@ def test_no_text_of_others_is_put_into_a_script(path):
     for job in yaml.safe_load(path.read_text())["jobs"].values():
         for step in job["steps"]:
             assert "${{" not in step.get("run", ""), step
+
+
+def test_the_job_that_renders_has_the_code_of_the_default_branch_and_the_data_of_a_pull_request():
+    job = yaml.safe_load(COMMENT.read_text())["jobs"]["render"]
+    assert "github.event.workflow_run.event == 'pull_request'" in job["if"]
+    checkout, python, install, fetch, render, keep = job["steps"]
+    assert checkout["with"] == {"persist-credentials": False}
+    assert python["with"] == {"python-version": "3.11"}
+    assert install == {"run": 'eval "$INSTALL_REPORT"'}
+    # Outside of the checkout, where nothing looks for settings or modules.
+    assert fetch["with"]["path"].startswith("${{ runner.temp }}/")
+    assert render["env"] == {"REPORTS": fetch["with"]["path"], "COMMENT": keep["with"]["path"]}
+    assert keep["with"]["name"] == "perfguard-rendered"
 
 
 def test_what_a_copy_has_to_change_is_at_the_top():
@@ -241,15 +257,16 @@ def test_the_gate_of_a_pull_request_from_its_runs_to_its_comment(merged):
     summary, results = merged.parent / "summary.md", merged / "perfguard-results"
     assert run_step(merged, "pytest --perfguard") == 1
     assert run_step(merged, "perfguard ab") == 1
-    assert run_step(merged, "comment.md") == 0
+    assert run_step(merged, "comment/number.txt") == 0
     gate, beside = (results / "summary.md").read_text(), (results / "ab.md").read_text()
     # Each run tells the job's page once; the runs inside of `ab` tell it nothing.
     assert summary.read_text() == f"{gate}\n{beside}"
     for text in (gate, beside):
         assert "### perfguard: ❌ 1 failed" in text
-    said = (merged / "comment" / "comment.md").read_text()
-    assert said.index(gate.strip()) < said.index("## Side by side with the base") < said.index(beside.strip())
     assert (merged / "comment" / "number.txt").read_text() == "3\n"
+    first, second = rendered(merged / "comment").split("\n## Side by side with the base\n")
+    assert [text.count("### perfguard: ❌ 1 failed") for text in (first, second)] == [1, 1]
+    assert "\n> not accepted: " in second
 
     (merged / "baselines" / "reason.md").write_text("Exact scores.\n")
     git(merged, "add", "baselines")
@@ -264,16 +281,15 @@ def test_the_gate_of_a_pull_request_from_its_runs_to_its_comment(merged):
     assert run_step(merged, "perfguard ab") == 0
     accepted = r"\n> accepted: .* and its baseline says why: Exact scores\.\n"
     assert re.search(accepted, (results / "ab.md").read_text())
-    assert run_step(merged, "comment.md") == 0
-    assert re.search(accepted, (merged / "comment" / "comment.md").read_text())
+    assert run_step(merged, "comment/number.txt") == 0
+    assert re.search(accepted, rendered(merged / "comment"))
 
 
 @pytest.mark.slow
-def test_the_comment_says_so_where_a_run_wrote_nothing(tmp_path):
-    assert run_step(tmp_path, "comment.md") == 0
-    said = (tmp_path / "comment" / "comment.md").read_text()
-    assert "**The gate wrote no summary**" in said
-    assert "**`perfguard ab` compared nothing**" in said
+def test_the_comment_of_a_run_that_wrote_nothing_has_its_number(tmp_path):
+    assert run_step(tmp_path, "comment/number.txt") == 0
+    assert [path.name for path in (tmp_path / "comment").iterdir()] == ["number.txt"]
+    assert "**The gate wrote no report that can be read**" in rendered(tmp_path / "comment")
 
 
 @pytest.mark.slow

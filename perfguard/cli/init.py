@@ -376,7 +376,8 @@ def _jobs(project: Project, ci: str, tests: str, prefix: str) -> Iterator[tuple[
     }
     target = top / ".github" / "workflows"
     yield target / "perfguard.yml", text, values
-    yield target / "perfguard-comment.yml", (folder / "perfguard-comment.yml").read_text(encoding="utf-8"), {}
+    text = (folder / "perfguard-comment.yml").read_text(encoding="utf-8")
+    yield target / "perfguard-comment.yml", text, {"INSTALL_REPORT": f"pip install {_of_a_runner().requirement()}"}
 
 
 def _of_a_runner() -> Origin:

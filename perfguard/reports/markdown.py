@@ -1,7 +1,7 @@
 """Markdown reports: for a comment on a pull request, or the page of a CI job.
 
-The format is GitHub Flavored Markdown 0.29 (tables, `<details>`), which GitLab supports too. Texts of a recording are in code:
-none becomes a link, a mention or a heading.
+The format is GitHub Flavored Markdown 0.29 (tables, `<details>`), which GitLab supports too. Of a foreign text only words and
+small numbers are not in code: nothing in it becomes a link, a mention, a reference to an issue or a commit, or a heading.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import without_details
@@ -29,6 +31,9 @@ _ROWS = 200
 _LINE = 200
 _NAME = 120
 _WARNINGS = 10
+#: Most remarks and names in a note of the run, and the longest remark.
+_NOTES = 20
+_NOTE = 300
 _SYMBOLS = {"PASSED": "✅", "CHANGED": "🔶", "FAILED": "❌", "INVALID": "🚫", "INCONCLUSIVE": "❔"}
 
 
@@ -50,7 +55,7 @@ def report_markdown(report: RunReport) -> str:
     if warned and len(warned) <= room:
         parts.append(warned)
     commit = report.provenance.commit
-    footer = f"<sub>perfguard{f', commit {_inline(commit_name(commit))}' if commit else ''}</sub>"
+    footer = f"<sub>perfguard{f', commit {_code(commit_name(commit))}' if commit else ''}</sub>"
     return "\n\n".join([*parts, table, footer]) + "\n"
 
 
@@ -78,11 +83,15 @@ def _run_notes(report: RunReport) -> Iterable[str]:
     if report.coverage.compared or report.coverage.shown_only:
         yield coverage_line(report.coverage, is_time_off=report.is_time_off)
     if line := ignored_line(report.verdicts):
-        yield _inline(line)
-    for remark in report.remarks:
-        yield f"> {_inline(remark)}"
+        yield _prose(cut(line, _NOTE))
+    for remark in report.remarks[:_NOTES]:
+        yield f"> {_prose(cut(remark, _NOTE))}"
+    if len(report.remarks) > _NOTES:
+        yield f"> and {len(report.remarks) - _NOTES} more"
     if report.unused:
-        yield f"Baselines whose test no longer exists (B104): {', '.join(map(_code, report.unused[:10]))}"
+        names = (_code(shortened(name, _NAME)) for name in report.unused[:_NOTES])
+        more = f" and {len(report.unused) - _NOTES} more" if len(report.unused) > _NOTES else ""
+        yield f"Baselines whose test no longer exists (B104): {', '.join(names)}{more}"
     if report.not_run:
         yield f"{len(report.not_run)} not run (skipped, or failed before measuring)."
 
@@ -94,8 +103,8 @@ def _section(verdict: Verdict, report: RunReport) -> str:
         f"#### {_SYMBOLS[verdict.outcome.value]} {_code(shortened(verdict.workload, 4 * _NAME))}{_of(verdict)}",
         "",
     ]
-    lines += [f"**{_inline(shown.headline)}**", ""]
-    lines += [f"{_inline(line)}\n" for line in (shown.step, shown.where) if line]
+    lines += [f"**{_prose(shown.headline)}**", ""]
+    lines += [f"{_prose(line)}\n" for line in (shown.step, shown.where) if line]
     findings = finding_lines(without_details(verdict))
     lines.append(_fenced(cut(line, _LINE) for line in [*findings, *short_ledger_lines(verdict)]))
     if details := step_details(verdict):
@@ -139,19 +148,40 @@ def _of(verdict: Verdict) -> str:
     return f" (of {_code(shortened(verdict.origin, _NAME))})" if verdict.origin else ""
 
 
-def _code(text: str) -> str:
-    """Return a text as inline code, also for a cell of a table; Markdown is active inside an element, too."""
-    return f"<code>{_inline(text)}</code>"
-
-
 #: Special characters of Markdown, HTML and tables.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~!$&]")
-#: Places where GitHub makes a link or a mention by itself; an invisible comment there prevents that.
+#: Places where Markdown makes a link by itself, also in the code of an element; an invisible comment there prevents that.
 _LINKED = re.compile(r"(?=@)|(?<=:)(?=//)|(?<=[Ww]{3})(?=\.)")
+#: Words and small numbers in their punctuation, and signs. Not seven hexadecimal digits, which may be a commit, and nothing
+#: that a sign joins: `#12`, `GH-12`, `a/b#12`, `user@host`, `www.a.b` and `:tada:` are none of these.
+_PLAIN = re.compile(
+    r"(?!.*[0-9a-fA-F]{7})"
+    r"""(?:["'“‘(]*(?:[^\W\d_]+(?:['’][^\W\d_]+)*|[+−-]?\d{1,6}(?:[.,]\d{1,6})*%?)["'”’).,;:?…]*|[%=→≤≥±×/–—−+()]+[.,;:]?)"""
+)
 
 
-def _inline(text: str) -> str:
-    """Return a text without markup, links and mentions."""
+def _prose(text: str) -> str:
+    """Return a text in which GitHub and GitLab link nothing: what is not a plain word or number is in code.
+
+    They make links, mentions, and references to issues and commits from what Markdown left as text, and not from code.
+    """
+    words = printable(text).split()
+    # A line that begins with a number or a sign may begin a list.
+    plain = [bool(_PLAIN.fullmatch(word)) and (number > 0 or word[0].isalpha()) for number, word in enumerate(words)]
+    parts: list[str] = []
+    for is_plain, group in groupby(zip(plain, words, strict=True), key=itemgetter(0)):
+        found = " ".join(word for _, word in group)
+        parts.append(_escaped(found) if is_plain else _code(found))
+    return " ".join(parts)
+
+
+def _code(text: str) -> str:
+    """Return a text as inline code, also for a cell of a table; Markdown is active inside an element, too."""
+    return f"<code>{_escaped(text)}</code>"
+
+
+def _escaped(text: str) -> str:
+    """Return a text without markup, and without the links of Markdown itself."""
     return _LINKED.sub("<!-- -->", _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text)))
 
 

@@ -297,8 +297,8 @@ def test_each_workload_that_is_not_compared_or_not_timed_has_its_reason(checkout
     assert other.endswith("  not timed: the two cannot be compared")
     assert "not compared: test_failing.py::test_replay failed on the base (AssertionError: no luck)" in said
     text = markdown.read_text(encoding="utf-8")
-    assert "\n> main (" in text
-    assert "\n> not compared: test&#95;failing.py::test&#95;replay failed on the base" in text
+    assert "\n> main <code>(" in text
+    assert "\n> not compared: <code>test&#95;failing.py::test&#95;replay</code> failed on the base" in text
     assert "| ✅ PASSED | <code>test&#95;replay.py::test&#95;replay</code> |" in text
     assert not page.exists()
 

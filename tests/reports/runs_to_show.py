@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import unescape
 from pathlib import Path
 
 from perfguard.capture.replay import replay
@@ -48,6 +50,56 @@ HOSTILE = (
     "aten::" + "very_" * 60 + "long",
     "算子::卷积🔥",
 )  # fmt: skip
+
+
+#: What GitHub or GitLab make live in a text: addresses, mentions, references, images, HTML, footnotes, mathematics, emoji.
+LINKS = (
+    "https://evil.example/a",
+    "HTTP://evil.example",
+    "ftp://evil.example",
+    "www.evil.example",
+    "mailto:me@evil.example xmpp:me@evil.example",
+    "me@evil.example",
+    "<https://evil.example>",
+    "[free](https://evil.example)",
+    "[free][1] [1]: https://evil.example",
+    "![image](https://evil.example/a.png)",
+    '<a href="https://evil.example">free</a>',
+    '<img src="https://evil.example/a.png">',
+    "<details open><summary>free</summary>",
+    "@owner and @owner/team",
+    "fixes #12",
+    "GH-12",
+    "owner/project#12 owner#12 !12",
+    "0123456789abcdef0123456789abcdef01234567",
+    "see deadbee1 or DEADBEEF or defaced",
+    "owner@0123456789abcdef0123456789abcdef01234567",
+    "GHSA-aaaa-bbbb-cccc TICKET-12",
+    "[^1]",
+    "$`x`$ and $$x$$",
+    ":tada:",
+    "- [ ] a task",
+    "1. a list",
+    "# a heading",
+    "`https://evil.example`https://evil.example",
+    "https:&#47;&#47;evil.example https&colon;//evil.example",
+    "\\@owner \\#12",
+    '(https://evil.example) "@owner" ,#12;',
+)
+#: The same where Markdown has left it as text, outside of code.
+_LIVE_TEXT = re.compile(r"@\w|#\d|\w-\d|![0-9]|://|\bwww\.|\b[0-9a-f]{7,40}\b|:\w+:|\$", re.IGNORECASE)
+
+
+def live(markdown: str) -> list[str]:
+    """Return what is live in a Markdown text as GitHub shows it: links, images, boxes, and texts that it makes a link of."""
+    import cmarkgfm
+    from cmarkgfm.cmark import Options
+
+    # Raw HTML is let through, as GitHub does before it cleans it; texts in code are left alone.
+    html = cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_FOOTNOTES)
+    found = re.findall(r"<(?:a|img|input|script|iframe|h1|ol|ul|sup|math)\b[^>]*>", html)
+    text = re.sub(r"<(pre|code)\b.*?</\1>", " ", html, flags=re.DOTALL)
+    return found + _LIVE_TEXT.findall(unescape(re.sub(r"<[^>]*>", "", text)))
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from perfguard.errors import PerfguardError
+from perfguard.reports import RunReport
 from perfguard.reports.document import report_json
 from perfguard.reports.github import workflow_commands
 from perfguard.reports.markdown import report_markdown
@@ -19,7 +20,7 @@ from perfguard.reports.openmetrics import report_openmetrics
 from perfguard.reports.reading import read_run
 from perfguard.reports.terminal import checked, failure_message, summary
 from perfguard.screen import Screen
-from tests.reports.runs_to_show import failing, invalid, passing, run_of
+from tests.reports.runs_to_show import LINKS, failing, invalid, live, passing, run_of
 
 #: Line breaks of all kinds before a command of GitHub's runner, what a terminal obeys, marks of direction, half a character.
 FOREIGN = "\n::error::taken\r::error::taken\u2028::error::taken \x1b[31m \x9b31m \u202e \ud800"
@@ -44,28 +45,46 @@ def texts(node: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
         yield from texts(one, *path, key)
 
 
-def put(document: Any, path: tuple[str | int, ...]) -> Any:
-    """Return a document with the foreign text after that at the path."""
+def put(document: Any, path: tuple[str | int, ...], text: str) -> Any:
+    """Return a document with a foreign text after that at the path."""
     found = node = deepcopy(document)
     for key in path[:-1]:
         node = node[key]
-    node[path[-1]] += FOREIGN
+    node[path[-1]] += text
     return found
+
+
+def reports_with(text: str, place: Path) -> Iterator[tuple[str, RunReport]]:
+    """Yield a report for each of its fields that can hold a foreign text, and the field."""
+    more = {"unused": ("old.py::test",), "not_run": ("b.py::test",), "remarks": ("gone: c.py::test",)}
+    run = run_of(failing(), invalid(place / "invalid"), passing(), **more)
+    document = trimmed(json.loads(report_json(run)))
+    fields = {tuple("*" if isinstance(key, int) else key for key in path): path for path in texts(document)}
+    file = place / "report.json"
+    for field, path in fields.items():
+        file.write_text(json.dumps(put(document, path, text)), encoding="utf-8")
+        try:
+            found = read_run(file)
+        except PerfguardError:
+            continue  # it is one of a few words
+        yield ".".join(map(str, field)), found
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_no_text_of_a_report_is_live_in_markdown(tmp_path):
+    pytest.importorskip("cmarkgfm", reason="cmarkgfm is not installed")
+    text = " ".join(("", *LINKS))
+    found = {field: live(report_markdown(report)) for field, report in reports_with(text, tmp_path)}
+    assert len(found) > 40
+    assert {field: one for field, one in found.items() if one} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_no_text_of_a_report_leaves_its_line(tmp_path):
-    run = run_of(failing(), invalid(tmp_path / "invalid"), passing(), unused=("old.py::test",), not_run=("b.py::test",))
-    document = trimmed(json.loads(report_json(run)))
-    fields = {tuple("*" if isinstance(key, int) else key for key in path): path for path in texts(document)}
-    file, leaks, read = tmp_path / "report.json", [], 0
-    for field, path in fields.items():
-        file.write_text(json.dumps(put(document, path)), encoding="utf-8")
-        try:
-            found = read_run(file)
-        except PerfguardError:
-            continue  # it is one of a few words
+    leaks, read = [], 0
+    for field, found in reports_with(FOREIGN, tmp_path):
         read += 1
         red = [one for one in found.verdicts if not one.passed]
         shown = {
@@ -76,5 +95,5 @@ def test_no_text_of_a_report_leaves_its_line(tmp_path):
             "a test's failure": "\n".join(failure_message(one, refresh_command="x", verbose=True) for one in red),
             "check": "\n".join(line for one in found.verdicts for line in checked(one, explain=True, metrics=False)),
         }
-        leaks += [f"{'.'.join(map(str, field))} in {name}" for name, text in shown.items() if OBEYED.search(text)]
+        leaks += [f"{field} in {name}" for name, text in shown.items() if OBEYED.search(text)]
     assert (leaks, read > 40) == ([], True)

@@ -13,6 +13,7 @@ from cmarkgfm.cmark import Options  # noqa: E402
 
 from perfguard.judge.refresh import Refresh  # noqa: E402
 from perfguard.judge.verdict import Outcome, Verdict  # noqa: E402
+from perfguard.recording import Provenance  # noqa: E402
 from perfguard.reports.markdown import MOST_CHARACTERS, report_markdown  # noqa: E402
 from tests.reports import runs_to_show as show  # noqa: E402
 
@@ -103,6 +104,29 @@ def test_names_of_a_recording_are_no_markup(tmp_path):
     outside = " ".join(found.texts.get("p", []) + found.texts.get("blockquote", []))
     assert "<script>window.pwned=1</script>" in outside
     assert not re.search("[^>]@team", re.sub("<code>.*?</code>", "", text))
+
+
+@pytest.mark.parametrize("text", show.LINKS)
+def test_a_foreign_text_is_live_nowhere(text):
+    """As a name, a remark, a commit, and words of a headline; at the beginning and in a sentence."""
+    verdict = replace(show.failing(), workload=text, source=text, origin=text, outcome=Outcome.FAILED)
+    for remark in (text, f"accepted: a says {text}"):
+        run = replace(show.run_of(verdict, unused=(text,), remarks=(remark,)), provenance=Provenance(commit=text))
+        assert show.live(report_markdown(run)) == []
+
+
+def test_a_sentence_of_perfguard_stays_a_sentence():
+    sentence = "Slower: 1.5 → 2.5 ms (+66.7 %), the side's step; more work, isn't it?"
+    assert f"> {sentence}\n" in report_markdown(show.run_of(remarks=(sentence,)))
+
+
+def test_many_remarks_and_names_leave_room_for_the_workloads():
+    many = tuple("x" * 5000 for _ in range(5000))
+    text = report_markdown(show.run_of(show.failing(), unused=many, remarks=many))
+    assert len(text) <= MOST_CHARACTERS
+    found = Rendered(text)
+    assert rows_of(found) == 1
+    assert "and 4980 more" in text
 
 
 @pytest.mark.parametrize("padding", [0, 150, 5000])
