@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from perfguard.documents import FORMAT, Plain, dumps, read_document
+from perfguard.errors import DamagedError
 from perfguard.opening import confined
 from perfguard.window import Phase, StepWindow
 from perfguard.writing import write_atomically
@@ -29,7 +30,7 @@ PROFILER_DIRECTORY = "profiler"
 
 #: The fields in the first file.
 _FACTS = ("fingerprint", "environment", "ending", "reason", "rank", "timed_steps", "conditions")
-_REMEDY = f"Record it again, or delete {RECORDING_FILE} to judge the profiler's files alone."
+_REMEDY = f"Record it again, or delete {RECORDING_FILE} and {STEPS_FILE} to judge the profiler's files alone."
 
 
 class Ending(Enum):
@@ -173,6 +174,8 @@ class Recording:
     others_share: float | None = field(default=None, compare=False)
     #: The directory that was named, if this recording was found in it: nothing outside of it is read.
     found_in: Path | None = None
+    #: Folders in it that are recordings of their own, by relative path: it is what is beside them.
+    without: tuple[str, ...] = ()
     #: Whether its directory is a link out of the one it was found in: then nothing in it is read.
     leads_out: bool = False
 
@@ -224,6 +227,14 @@ def _step_document(step: Step, *, ranked: bool) -> dict[str, Any]:
     return document
 
 
+def unfinished(shown: str) -> DamagedError:
+    """Return the error for a recording, shown as a path or URL, whose process did not come to its end."""
+    return DamagedError(
+        f"{shown}/{RECORDING_FILE} is missing: the process that recorded it was killed, or is still running. "
+        "Record it again, and delete this one."
+    )
+
+
 def profiler_directory_in(directory: Path) -> Path:
     """Return the directory of the profiler's own files in a recording; a link in its place is not followed."""
     inside = directory / PROFILER_DIRECTORY
@@ -236,13 +247,16 @@ def leads_out(path: Path, directory: Path) -> bool:
 
 
 def read_recording(directory: Path) -> Recording:
-    """Read a recording, or wrap a foreign directory. Raises `StoreError` for damaged facts.
+    """Read a recording, or wrap a foreign directory. Raises `StoreError` for damaged facts, and where one file is missing.
 
     A directory whose facts are links that lead out of it is foreign: the survey of its files reports them.
     """
     facts_path = directory / RECORDING_FILE
-    if not os.path.lexists(facts_path) or any(leads_out(directory / name, directory) for name in FACTS_FILES):
+    present = [name for name in FACTS_FILES if os.path.lexists(directory / name)]
+    if not present or any(leads_out(directory / name, directory) for name in present):
         return Recording(directory=directory)
+    if RECORDING_FILE not in present:
+        raise unfinished(str(directory))
     with confined(directory):
         facts = read_document(facts_path, "recording", remedy=_REMEDY)
         steps = read_document(directory / STEPS_FILE, "steps", remedy=_REMEDY)["steps"]

@@ -165,7 +165,7 @@ DIRECTORIES: dict[str, Callable[[Path], Path]] = {
 
 def inspected(recording: Recording, swap: Callable[[], object]) -> list[Finding]:
     """Return the findings on a recording where something happens after its survey."""
-    tasks = tasks_of(recording)
+    tasks, _ = tasks_of(recording)
     swap()
     return [finding for one in one_by_one(tasks, InspectionOptions()) for finding in one.findings]
 

@@ -143,13 +143,17 @@ class RemoteTree:
         sizes: dict[str, int | None] = {}
         links: set[str] = set()
         start = top.strip("/")
+        is_file = False
         for name, entry in found.items():
             relative = name.strip("/").removeprefix(start).strip("/")
             if relative and (entry.get("islink") or entry.get("type") == "link"):
                 links.add(relative)
             elif relative:
                 sizes[relative] = None if entry.get("type") == "directory" else int(entry.get("size") or 0)
-        if not is_there or (found and not sizes and not links):
+            else:
+                # Some file systems list the directory itself.
+                is_file = entry.get("type") != "directory"
+        if not is_there or (is_file and not sizes and not links):
             raise UsageError(
                 f"{self.shown} is not a directory; name one that a profiler wrote, or a perfguard recording."
             )
@@ -196,11 +200,11 @@ class RemoteTree:
             folders |= {"/".join(above[:count]) for count in range(1, len(above) + 1)}
             if is_file:
                 files.append(relative)
-        for name in sorted(self.links):
-            if name.startswith(start):
-                message = "it is a link of another file system: it is not read"
-                findings[name] = Finding(code=Code.A109, place=name.removeprefix(start), message=message)
-        return Listing(sorted(folders), sorted(files), list(findings.values()))
+        links = sorted(name.removeprefix(start) for name in self.links if name.startswith(start))
+        for name in links:
+            message = "it is a link of another file system: it is not read"
+            findings[f"{start}{name}"] = Finding(code=Code.A109, place=name, message=message)
+        return Listing(sorted(folders), sorted(files), list(findings.values()), links)
 
     def head(self, path: Path) -> str:
         """Return the first 64 KiB of a file as text, as `survey.read_head` does. Raises `Unfetched`."""

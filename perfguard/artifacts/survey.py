@@ -14,9 +14,9 @@ import stat
 import zlib
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfguard.artifacts.layout import Layout, Recognition, Slot, glob_pattern, layouts, regex_of
@@ -81,14 +81,17 @@ def survey(
     *,
     listing: Listing | None = None,
     read: Callable[[Path], str] | None = None,
+    without: Collection[str] = (),
 ) -> Survey:
     """Return every cycle in and below `directory`, in the order of their names (which begin with the time).
 
     With `only`, that layout alone is searched for; if it is not recognised, the directory itself is taken for it. For a
-    directory of another file system, `listing` has its paths, and `read` is its `read_head`.
+    directory of another file system, `listing` has its paths, and `read` is its `read_head`. The folders `without`, relative
+    paths, are left out.
     """
-    with confined(directory) if listing is None else nullcontext():
-        return _surveyed(directory, only, listing or listed_in(directory), _Heads(read or read_head))
+    with confined(directory) if read is None else nullcontext():
+        listing = listing or listed_in(directory)
+        return _surveyed(directory, only, listing.without(without), _Heads(read or read_head))
 
 
 def _surveyed(directory: Path, only: Layout | None, listing: Listing, heads: _Heads) -> Survey:
@@ -100,7 +103,7 @@ def _surveyed(directory: Path, only: Layout | None, listing: Listing, heads: _He
     nesting: set[str] = set()
     marks = _marks(listing, tried)
     for folder in listing.folders:
-        if _is_inside(folder, taken):
+        if is_inside(folder, taken):
             continue
         place = directory / folder if folder else directory
         recognised = (
@@ -113,7 +116,7 @@ def _surveyed(directory: Path, only: Layout | None, listing: Listing, heads: _He
             # A directory can be both: `rank_3` that holds the files themselves.
             if layout.cycle == "parent":
                 parents.setdefault(folder, _parent(layout, place))
-            elif not (layout.nests and _is_inside(folder, nesting)):
+            elif not (layout.nests and is_inside(folder, nesting)):
                 found += _directory_cycles(layout, place, folder, listing, because)
                 (nesting if layout.nests else taken).add(folder)
                 break
@@ -130,11 +133,27 @@ def _surveyed(directory: Path, only: Layout | None, listing: Listing, heads: _He
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Relative paths of everything in a directory: folders first to last, files sorted."""
+    """Relative paths of everything in a directory: folders first to last, files sorted, and links that are not followed."""
 
     folders: list[str]
     files: list[str]
     findings: list[Finding]
+    links: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all was listed but what is behind links."""
+        return all(one.place in self.links for one in self.findings)
+
+    def without(self, folders: Collection[str]) -> Listing:
+        """Return the listing without some folders and what is in them."""
+        if not folders:
+            return self
+        apart = set(folders)
+        folders, files, links = (
+            [one for one in paths if not is_inside(one, apart)] for paths in (self.folders, self.files, self.links)
+        )
+        return Listing(folders, files, [one for one in self.findings if not is_inside(one.place, apart)], links)
 
     def below(self, folder: str) -> list[str]:
         """Return the files below a folder, relative to it."""
@@ -166,6 +185,7 @@ def listed_in(directory: Path) -> Listing:
                     if entry.is_symlink() and (refusal := _link_refused(os.path.join(root, relative), root)):
                         severity = Severity.NOTE if refusal.endswith("folder") else Severity.ERROR
                         message = f"it is a link {refusal}"
+                        listing.links.append(relative)
                         listing.findings.append(
                             Finding(code=Code.A109, severity=severity, place=relative, message=message)
                         )
@@ -181,6 +201,7 @@ def listed_in(directory: Path) -> Listing:
             listing.findings.append(Finding(code=Code.A109, place=folder or ".", message=reason))
     listing.folders.sort()
     listing.files.sort()
+    listing.links.sort()
     return listing
 
 
@@ -381,7 +402,7 @@ def _directory_cycles(layout: Layout, place: Path, folder: str, listing: Listing
     ]
 
 
-def _is_inside(path: str, folders: set[str]) -> bool:
+def is_inside(path: str, folders: set[str]) -> bool:
     """Whether a relative path is one of the folders, or inside one."""
     parts = path.split("/") if folders else []
     return "" in folders or any("/".join(parts[:count]) in folders for count in range(1, len(parts) + 1))
@@ -392,7 +413,7 @@ def _file_cycles(
 ) -> Iterator[FoundCycle]:
     of_files = [layout for layout in tried if layout.cycle == "file"]
     for relative in listing.files:
-        if _is_inside(relative, taken):
+        if is_inside(relative, taken):
             continue
         path = directory / relative
         for layout in of_files:

@@ -11,7 +11,8 @@ from perfguard.recording import Recording
 
 def timelines_in(recording: Recording) -> tuple[Path, ...]:
     """Return the traces of a recording in the trace event format, by rank and name."""
-    found = survey(recording.profiler_directory)
+    with recording.confined():
+        found = survey(recording.profiler_directory, without=recording.without)
     traces = [
         (file.rank or 0, file.path) for cycle in found.cycles for file in cycle.files if file.slot.format == TRACE
     ]

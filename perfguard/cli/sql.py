@@ -13,7 +13,7 @@ import click
 
 from perfguard.cli import options
 from perfguard.cli.output import Exit, echo, echo_data, echo_plain, refuse_clash, screen
-from perfguard.errors import UsageError, nearest
+from perfguard.errors import DamagedError, UsageError, nearest
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readable import Answer
@@ -95,17 +95,26 @@ def command(
 
 
 def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recording, RemoteTree | None]]:
-    """Return what is to be read, each with its name."""
+    """Return what is to be read, each with its name; one that is damaged is named on standard error and left out."""
     from perfguard.artifacts.remote import local_path
     from perfguard.capture.replay import recordings_in, replay, replay_tree, trees_in
 
     path = local_path(directory)
-    if path is None:
-        return [(tree.shown, replay_tree(tree), tree) for tree in trees_in(directory)]
-    places = list(recordings_in(path))
+    places = trees_in(directory) if path is None else recordings_in(path)
     if output is not None:
-        refuse_clash(places, [output])
-    return [(place.name or str(place), replay(place, found_in=path), None) for place in places]
+        refuse_clash([one for one in places if isinstance(one, Path)], [output])
+    found: list[tuple[str, Recording, RemoteTree | None]] = []
+    for place in places:
+        try:
+            if isinstance(place, Path):
+                found.append((place.name or str(place), replay(place, found_in=path), None))
+            else:
+                found.append((place.shown, replay_tree(place), place))
+        except DamagedError as error:
+            if len(places) == 1:
+                raise
+            echo_plain(f"perfguard: {error}", err=True)
+    return found
 
 
 def _listing(found: OpenTables, table: str | None) -> str:

@@ -21,7 +21,7 @@ from perfguard.findings import Code, Finding
 from perfguard.gate import examine, judge_again
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, without_run_times
-from perfguard.recording import RECORDING_FILE, Provenance
+from perfguard.recording import RECORDING_FILE, Provenance, Recording
 from perfguard.reports import RunReport
 from perfguard.reports.reading import read_report, read_run
 from perfguard.stores.project import store_of
@@ -71,16 +71,24 @@ def examined(place: Place, policy: Policy, *, found_in: Path | None = None, **ho
     name = str(place) if tree is None else tree.shown
     try:
         recording = replay(place, found_in=found_in) if isinstance(place, Path) else replay_tree(place)
-        verdict = examine(recording, workload=name, policy=policy, tree=tree, **how)
+        verdict = examine(recording, workload=_beside(name, recording), policy=policy, tree=tree, **how)
     except DamagedError as error:
-        # What perfguard wrote beside the profiler's output is part of the recording, and damaged: not a wrong call.
-        finding = Finding(code=Code.S101, place=RECORDING_FILE, message=str(error))
-        path = place if isinstance(place, Path) else None
-        return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,), recording=path)
+        return _damaged(name, error)
     # What lies elsewhere has no path here.
     verdict = replace(verdict, recording=verdict.recording if tree is None else None)
     unknown = not verdict.layouts and verdict.fingerprint is None and not recording.leads_out
     return replace(verdict, outcome=Outcome.INCONCLUSIVE) if unknown else verdict
+
+
+def _beside(name: str, recording: Recording) -> str:
+    """Return the name of a directory, and that what is in it beside its recordings is meant, if it has any."""
+    return f"{name} (beside its recordings)" if recording.without else name
+
+
+def _damaged(name: str, error: DamagedError) -> Verdict:
+    # What perfguard wrote beside the profiler's output is part of the recording, and damaged: not a wrong call.
+    finding = Finding(code=Code.S101, place=RECORDING_FILE, message=str(error))
+    return Verdict(workload=name, outcome=Outcome.INVALID, findings=(finding,))
 
 
 def verdicts_of(path: Path, policy: Policy, *, progress: Progress | None = None) -> dict[str, Verdict]:
@@ -104,7 +112,7 @@ def _examined_as_recorded(
     place: Path, policy: Policy, progress: Progress | None = None, *, found_in: Path | None = None
 ) -> Verdict:
     recording = replay(place, found_in=found_in)
-    workload = recording.fingerprint.workload if recording.fingerprint else str(place)
+    workload = recording.fingerprint.workload if recording.fingerprint else _beside(str(place), recording)
     return examine(recording, workload=workload, policy=policy, progress=progress)
 
 
@@ -117,7 +125,11 @@ def judged(directory: Path) -> list[Verdict]:
     store = store_of(settings)
     verdicts: list[tuple[Path, Verdict]] = []
     for place in recordings_in(directory):
-        verdict = _examined_as_recorded(place, settings.policy, found_in=directory)
+        try:
+            verdict = _examined_as_recorded(place, settings.policy, found_in=directory)
+        except DamagedError as error:
+            verdicts.append((place, _damaged(str(place), error)))
+            continue
         baseline = store.load(verdict.workload) if verdict.fingerprint is not None else None
         if baseline is not None:
             baseline = without_run_times(baseline)

@@ -51,13 +51,16 @@ def open_tables(
     progress: Progress,
 ) -> Iterator[OpenTables]:
     """Read named recordings into tables that exist until the context ends; a query may take `limit_s` seconds."""
-    tasks = [(name, task) for name, recording, tree in recordings for task in tasks_of(recording, tree)]
+    surveyed = [(name, *tasks_of(recording, tree)) for name, recording, tree in recordings]
+    tasks = [(name, task) for name, several, _ in surveyed for task in several]
     progress.begin(sum(task.size for _, task in tasks))
     ids = frozenset(task.found.layout.id for _, task in tasks)
     with batch(definitions(ids), named_texts(), size=LARGE_BYTES) as tables:
         seen = [(name, _read(task, number, tables, progress)) for number, (name, task) in enumerate(tasks)]
         read = [(name, one) for name, one in seen if isinstance(one, ReadCycle)]
-        is_whole = not any(is_invalid(one.findings) for _, one in seen)
+        is_whole = not any(is_invalid(one.findings) for _, one in seen) and not any(
+            is_invalid(findings) for *_, findings in surveyed
+        )
         derive(tables, [one for _, one in read], [name for name, _ in read])
         tables.keep_all()
         make_readable(tables.cursor())

@@ -79,10 +79,11 @@ def reduce(
     return _Inspection(recording, expected or Expectation(), only, tree).run(options, visit or here)
 
 
-def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> list[Task]:
-    """Return a task for each cycle of a recording."""
+def tasks_of(recording: Recording, tree: RemoteTree | None = None) -> tuple[list[Task], tuple[Finding, ...]]:
+    """Return a task for each cycle of a recording, and the findings about what could not be listed."""
     inspection = _Inspection(recording, Expectation(), None, tree)
-    return inspection.tasks(inspection.survey().cycles)
+    found = inspection.survey()
+    return inspection.tasks(found.cycles), found.findings
 
 
 #: The largest size of a batch in bytes and in cycles: small ranks share a batch, a large rank has its own.
@@ -219,8 +220,10 @@ class _Inspection:
             return Survey(cycles=(), parents=(), findings=(finding,))
         if self.tree is None:
             with self.recording.confined():
-                return _profiler_not_linked(survey(self.directory, self.only), self.recording)
-        return survey(self.directory, self.only, listing=self.tree.listing(self.directory), read=self.tree.head)
+                found = survey(self.directory, self.only, without=self.recording.without)
+                return _profiler_not_linked(found, self.recording)
+        listing = self.tree.listing(self.directory)
+        return survey(self.directory, self.only, listing=listing, read=self.tree.head, without=self.recording.without)
 
     def run(self, options: InspectionOptions, visit: Visit) -> Contract:
         """Survey, visit, reduce."""

@@ -158,12 +158,16 @@ def examined(
     memory: tuple[MemoryTrack, ...] = (),
     timeline: StepTimeline | None = None,
 ) -> Verdict:
-    """Judge one inspected recording alone: INVALID if it is incomplete or wrong, else PASSED without comparisons."""
+    """Judge one inspected recording alone: INVALID if it is incomplete or wrong, else PASSED without comparisons.
+
+    Of an empty one no outcome is green, whatever codes are ignored: it is INCONCLUSIVE.
+    """
     recording = contract.recording
     findings = policy.considered(contract.findings)
+    alone = Outcome.PASSED if any(one.files for one in contract.extracts) else Outcome.INCONCLUSIVE
     return Verdict(
         workload=workload,
-        outcome=Outcome.INVALID if is_invalid(findings) else Outcome.PASSED,
+        outcome=Outcome.INVALID if is_invalid(findings) else alone,
         findings=findings,
         measurements=measurements,
         fingerprint=recording.fingerprint,

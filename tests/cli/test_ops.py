@@ -307,7 +307,8 @@ def test_what_is_not_whole_is_shown_and_said(tmp_path):
 
 def test_a_recording_that_holds_graphs_as_well_shows_both(tmp_path):
     place = copied(RECORDINGS / "mindspore-graph", tmp_path / "r")
-    (place / "recording.json").unlink()
+    for name in ("recording.json", "steps.json"):
+        (place / name).unlink()
     graphs(place / "graphs", final="Cast")
     first, second = run("ops", place).stdout.split("\n\n")
     assert "self us" in first
