@@ -184,18 +184,25 @@ def judge(recording: Recording, baseline: Baseline | None, *, workload: str, pol
     return compared(examine(recording, workload=workload, policy=policy), baseline, policy=policy)
 
 
-def judge_again(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> Verdict:
+def judge_again(
+    verdict: Verdict, baseline: Baseline | None, *, policy: Policy, judged_as: Verdict | None = None
+) -> Verdict:
     """Judge the verdict of a report against a baseline, without its earlier comparison.
 
-    With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`.
+    With the same baseline, the A/B run with its commit still counts. The rules of the test's marker override `policy`: those
+    of `judged_as`, if it is the same test in another version.
     """
-    policy = _of_the_test(verdict, policy)
+    policy = _of_the_test(judged_as or verdict, policy)
     alone = policy.reconsidered(f for f in verdict.findings if not f.code.is_of_comparison)
     # Findings of a newer perfguard may be unknown here.
     invalid = verdict.outcome is Outcome.INVALID or is_invalid(alone)
     outcome = Outcome.INVALID if invalid else Outcome.PASSED
     fresh = replace(
-        _uncompared(verdict, outcome, alone), ignore=policy.ignore, measurements=_comparable(verdict.measurements)
+        _uncompared(verdict, outcome, alone),
+        rules=policy.marker,
+        ignore=policy.ignore,
+        changed_fails=policy.changed_fails,
+        measurements=_comparable(verdict.measurements),
     )
     judged = compared(fresh, baseline, policy=policy)
     return judged if baseline is None else confirmed_before(judged, verdict, baseline)
@@ -213,7 +220,7 @@ def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
     return replace(
         policy,
         marker=verdict.rules,
-        ignore=(*policy.ignore, *verdict.ignore),
+        ignore=tuple(dict.fromkeys((*policy.ignore, *verdict.ignore))),
         ignored_by={**dict.fromkeys(verdict.ignore, OF_THE_TEST), **dict.fromkeys(policy.ignore, IN_SETTINGS)},
         changed_fails=policy.changed_fails or verdict.changed_fails,
     )
@@ -424,13 +431,13 @@ def _over_unread(error: StoreError, new: Baseline, *, policy: Policy, update: Up
     return refused or replaced(new, policy=policy)
 
 
-def compare(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
-    """Judge `current` against the measurements of `base`; INVALID if either is."""
+def compare(base: Verdict, current: Verdict, *, policy: Policy, judged_as: Verdict | None = None) -> Verdict:
+    """Judge `current` against the measurements of `base`; INVALID if either is. `judged_as` is the one whose marker counts."""
     if base.outcome is Outcome.INVALID:
         broken = tuple(replace(f, message=f"in the base: {f.message}") for f in base.findings if f.invalidates)
         alone = tuple(f for f in current.findings if not f.code.is_of_comparison)
         return _uncompared(current, Outcome.INVALID, broken + alone)
-    judged = judge_again(current, _measured(base), policy=policy)
+    judged = judge_again(current, _measured(base), policy=policy, judged_as=judged_as)
     return replace(judged, base_timeline=base.timeline)
 
 
@@ -441,22 +448,23 @@ def compare_paired(
     lost: tuple[LostRun, ...],
     *,
     policy: Policy,
+    judged_as: Verdict | None = None,
     sensitive: bool = False,
 ) -> tuple[Verdict, Paired]:
     """Judge `current` against `base` after an A/B run: exact metrics first, then the step."""
-    policy = _of_the_test(current, policy)
-    verdict = compare(base, current, policy=policy)
+    verdict = compare(base, current, policy=policy, judged_as=judged_as)
+    policy = _of_the_test(judged_as or current, policy)
     return with_pairs(verdict, timings, lost, policy=policy, sensitive=sensitive)
 
 
-def is_to_be_confirmed(timings: tuple[PairedTiming, ...], current: Verdict, *, policy: Policy) -> bool:
-    """Whether alternating processes show a change, so that more of them are needed."""
-    tolerance = own_tolerance(_of_the_test(current, policy))
+def is_to_be_confirmed(timings: tuple[PairedTiming, ...], judged_as: Verdict, *, policy: Policy) -> bool:
+    """Whether alternating processes show a change, so that more of them are needed, by the marker of `judged_as`."""
+    tolerance = own_tolerance(_of_the_test(judged_as, policy))
     # A wide tolerance of the user does not reduce the processes: a stored time may be confirmed with another one.
     limit = thresholds.BLOCK_TOLERANCE if tolerance is None else min(tolerance, thresholds.BLOCK_TOLERANCE)
     return paired(timings, tolerance=limit).pace in (Pace.SLOWER, Pace.FASTER)
 
 
-def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy) -> Verdict:
+def compare_exactly(base: Verdict, current: Verdict, *, policy: Policy, judged_as: Verdict | None = None) -> Verdict:
     """Judge the exact metrics of `current` against `base`; times are only shown."""
-    return without_judged(compare(base, current, policy=policy), TIME_METRICS)
+    return without_judged(compare(base, current, policy=policy, judged_as=judged_as), TIME_METRICS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -111,6 +111,12 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
     return Settings(root=root, **values)
 
 
+def read_table(root: Path) -> dict[str, Any]:
+    """Return `[tool.perfguard]` of `root`/pyproject.toml as it is written; empty without it. Raises `UsageError`."""
+    path = root / "pyproject.toml"
+    return (_own_table(path) if path.is_file() else None) or {}
+
+
 def project_checks(start: Path) -> tuple[Check, ...]:
     """Return the own checks of the project of a directory, without its other settings. Raises `UsageError`."""
     root = find_table(start)
@@ -130,17 +136,20 @@ def _checks(root: Path, names: list[str]) -> tuple[Check, ...]:
     return own_checks([root / name for name in names], root)
 
 
-def find_root(start: Path) -> Path:
+def find_root(start: Path, levels: Sequence[Path] = ()) -> Path:
     """Return the project of a directory: that of `find_table`, else the nearest root of pytest, else `start`."""
-    if (found := find_table(start)) is not None:
+    if (found := find_table(start, levels)) is not None:
         return found
-    roots = (d for d in (start, *start.parents) if any((d / name).is_file() for name in _ROOT_FILES))
-    return next(roots, start)
+    levels = levels or (start, *start.parents)
+    return next((d for d in levels if any((d / name).is_file() for name in _ROOT_FILES)), levels[0])
 
 
-def find_table(start: Path) -> Path | None:
-    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`. Raises `UsageError`."""
-    for directory in (start, *start.parents):
+def find_table(start: Path, levels: Sequence[Path] = ()) -> Path | None:
+    """Return the nearest directory at or above `start` whose pyproject.toml has a `[tool.perfguard]`. Raises `UsageError`.
+
+    `levels` are other directories to look at, the nearest first: those of another checkout.
+    """
+    for directory in levels or (start, *start.parents):
         path = directory / "pyproject.toml"
         if path.is_file() and _own_table(path) is not None:
             return directory

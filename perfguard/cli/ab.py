@@ -41,6 +41,13 @@ from perfguard.errors import UsageError
     json=("--report", "Write the comparison to a JSON file."),
     markdown=("--markdown", "Write the comparison in Markdown, for a comment on a pull request."),
 )
+@click.option(
+    "--policy",
+    "policy_of",
+    type=click.Choice(["base", "current"]),
+    default="base",
+    help="Whose [tool.perfguard] and markers count, with --base REF (default: the base's).",
+)
 @options.path("--output", metavar="DIR", help="Keep the recordings of both sides in this directory.")
 @options.quiet()
 @options.verbose()
@@ -52,7 +59,8 @@ def command(
 
     Example: perfguard ab --base main -- tests/models -k mlp
 
-    Exact metrics of both sides are compared, and the steps of both are timed in pairs.
+    Exact metrics of both sides are compared, and the steps of both are timed in pairs. The settings and markers of the base
+    count: a change cannot silence its own comparison. What differs in them is reported.
 
     Exit codes: 0 passed, 1 regression, 2 usage, 3 one of the two is invalid, 4 nothing could be compared.
     """
@@ -64,11 +72,11 @@ def command(
     _refuse((ref, python, recording), **how)
     files = report_files()
     settings = project_settings(time=time)
-    off = "--time off" if time == "off" else 'time = "off" in [tool.perfguard]'
     requested = paired.Requested(
         policy=settings.policy,
+        time=time,
         output=output.absolute() if output is not None else None,
-        time_off="" if settings.time else off,
+        time_off=paired.time_off(settings, time),
         steps=Steps(),
         **how,
     )
@@ -82,7 +90,7 @@ def command(
     except paired.Invalid as error:
         echo_line(f"INVALID: {error}")
         sys.exit(Exit.INVALID)
-    sys.exit(paired.report(found, requested, files))
+    sys.exit(paired.report(found, files))
 
 
 def _refuse(
@@ -91,6 +99,7 @@ def _refuse(
     accept_explained: bool,
     sensitive: bool,
     processes: int | None,
+    policy_of: str,
     pytest_args: tuple[str, ...],
     **_: Any,
 ) -> None:
@@ -107,6 +116,8 @@ def _refuse(
             f"--processes must be {least} to {thresholds.MOST_BASELINE_RUNS}, got {processes}: "
             "fewer cannot tell noise from a change. Leave it out for 5."
         )
+    if bases[0] is None and policy_of == "current":
+        raise UsageError("--policy needs two trees, so it works with --base REF only; leave it out.")
     if bases[0] is None and (sensitive or processes is not None):
         option = "--sensitive" if sensitive else "--processes"
         raise UsageError(f"{option} needs both sides in one process, so it works with --base REF only; leave it out.")

@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from perfguard import thresholds
+from perfguard.capture.ab.policy import PolicyTree, as_written, policy_differences
 from perfguard.capture.ab.sides import Recorded, Side, Timeable, base_in, base_on, current_side, record
 from perfguard.capture.ab.timing import time_pairs
 from perfguard.capture.worktree import Place, add_worktree, find_repository
 from perfguard.cli.accepted import accepted
 from perfguard.cli.bar import Steps
 from perfguard.cli.output import echo, echo_line, exit_code, screen
+from perfguard.cli.project import project_settings
 from perfguard.cli.verdicts import verdicts_of
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.gate import compare_exactly, compare_paired, is_to_be_confirmed
@@ -23,8 +25,10 @@ from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import ReportFile, RunReport
 from perfguard.reports.ab import ab_lines, ab_table
+from perfguard.reports.document import tolerance_document
 from perfguard.reports.reading import read_report
 from perfguard.reports.terminal import coverage_line, ignored_line, summary
+from perfguard.settings import Settings, find_root
 from perfguard.version import __version__
 from perfguard.workload import workload_of
 
@@ -40,6 +44,9 @@ class Requested:
     """The options of the call."""
 
     policy: Policy
+    #: The value of --time, and whose settings count: "base" or "current".
+    time: str | None
+    policy_of: str
     pytest_args: tuple[str, ...]
     accept_explained: bool
     sensitive: bool
@@ -66,6 +73,8 @@ class Found:
     """The result: a row for each workload that both sides have, and remarks on all else."""
 
     sides: str
+    #: The option or setting that switched times off; empty where they are on.
+    time_off: str = ""
     rows: list[Row] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
@@ -125,6 +134,7 @@ def with_recording(path: Path, requested: Requested, place: Place) -> Found:
     found = _found(f"{path} → the working tree", before, now, recorded, recorded)
     if others:
         found.remarks.append(f"{others} more in {path} were not selected in the working tree")
+    found = replace(found, time_off=requested.time_off)
     found.remarks.append(
         "times are shown, not judged: a stored recording cannot be run again next to the working tree (B108)"
     )
@@ -143,6 +153,11 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
         here = current_side(directory, repository.top)
         requested.steps.show(f"checking out {ref}")
         worktree = add_worktree(repository, ref, place)
+        tree = PolicyTree(
+            checkout=str(repository.top), worktree=str(worktree.top), is_of_base=requested.policy_of == "base"
+        )
+        requested = _with_policy(tree, directory, requested)
+        here = replace(here, policy=tree)
         base = base_in(worktree, here)
         sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
     else:
@@ -151,10 +166,13 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
         sides = f"{ref} → {here.python}"
     recorded, now = _record(here, requested, place)
     recorded_base, before = _record(base, requested, place)
-    found = _found(sides, before, now, recorded_base, recorded)
+    found = replace(_found(sides, before, now, recorded_base, recorded), time_off=requested.time_off)
+    both = [name for name in now if name in before]
+    if here.policy is not None:
+        found.remarks.extend(policy_differences(here.policy, [directory, *map(Path, recorded.directories)]))
+        found.remarks.extend(line for name in both for line in _other_marker(before[name], now[name], here.policy))
     if requested.time_off:
         found.remarks.append(f"no step was timed: {requested.time_off}")
-    both = [name for name in now if name in before]
     requested.steps.restart(len(both))
     for number, name in enumerate(both, 1):
         timed = (recorded_base.timed.get(name), recorded.timed.get(name))
@@ -175,6 +193,41 @@ def _accept(found: Found, base: Path, current: Path) -> None:
     )
     found.accepted.update(done.names)
     found.remarks.extend(done.remarks)
+
+
+def _with_policy(tree: PolicyTree, directory: Path, requested: Requested) -> Requested:
+    """Return the request with the settings of the side whose policy counts. Raises `Invalid` if they cannot be read."""
+    try:
+        settings = project_settings(find_root(directory, tree.levels(directory)), time=requested.time)
+    except UsageError as error:
+        if not tree.is_of_base:
+            raise
+        raise Invalid(
+            f"the settings of the base cannot be read: {error} Name another base, or judge by the working tree's settings: "
+            "--policy current"
+        ) from error
+    return replace(requested, policy=settings.policy, time_off=time_off(settings, requested.time))
+
+
+def time_off(settings: Settings, time: str | None) -> str:
+    """Return the option or the setting that switches times off; empty where they are on."""
+    return "" if settings.time else "--time off" if time == "off" else 'time = "off" in [tool.perfguard]'
+
+
+def _other_marker(base: Verdict, current: Verdict, tree: PolicyTree) -> Iterator[str]:
+    """Yield what the markers of one test on both sides do not share: with one policy, all else is the same."""
+    sides = [
+        {
+            "tolerance": {rule.pattern: tolerance_document(rule.tolerance) for rule in one.rules},
+            "ignore": [*one.ignore],
+            "changed": "fail" if one.changed_fails else "warn",
+        }
+        for one in (current, base)
+    ]
+    for key, here in sides[0].items():
+        if here != sides[1][key]:
+            there = as_written(sides[1][key])
+            yield f"policy: {key} of {current.workload} is {as_written(here)} here and {there} on the base; {tree.whose} counts"
 
 
 def _record(side: Side, requested: Requested, place: Place) -> tuple[Recorded, dict[str, Verdict]]:
@@ -262,7 +315,9 @@ def _compared(
 ) -> Row:
     """Compare one workload, and time it where both sides have steps that can be run again."""
     before, now = base[1], current[1]
-    exact = compare_exactly(before, now, policy=requested.policy)
+    is_of_base = current[0].policy is not None and current[0].policy.is_of_base
+    judged_as = before if is_of_base else now
+    exact = compare_exactly(before, now, policy=requested.policy, judged_as=judged_as)
     if requested.time_off:
         return Row(verdict=exact)
     note = _why_not_timed(exact, base[2], current[2])
@@ -278,10 +333,13 @@ def _compared(
         processes=requested.processes or thresholds.PAIRED_PROCESSES,
         together=can_share and not unlike,
         show=requested.steps.show,
-        is_suspect=partial(is_to_be_confirmed, current=now, policy=requested.policy),
+        is_suspect=partial(is_to_be_confirmed, judged_as=judged_as, policy=requested.policy),
     )
     verdict, judged = compare_paired(
-        before, now, found.timings, found.lost, policy=requested.policy, sensitive=requested.sensitive
+        *(before, now, found.timings, found.lost),
+        policy=requested.policy,
+        judged_as=judged_as,
+        sensitive=requested.sensitive,
     )
     how = f"the sides set up the process differently ({', '.join(unlike)})"
     why = (f"not interleaved, as {how}; two processes took turns",) if can_share and unlike else ()
@@ -308,12 +366,12 @@ def _unlike(base: dict[str, str], current: dict[str, str]) -> list[str]:
     return [f"{name}: {base.get(name, 'not set')} → {current.get(name, 'not set')}" for name in names]
 
 
-def report(found: Found, requested: Requested, files: Iterable[ReportFile]) -> int:
+def report(found: Found, files: Iterable[ReportFile]) -> int:
     """Print the comparison, write the files by reporter, and return the exit code."""
     shown_on = screen()
     run = RunReport(
         verdicts=tuple(row.verdict for row in found.rows),
-        is_time_off=bool(requested.time_off),
+        is_time_off=bool(found.time_off),
         remarks=(found.sides, *found.remarks),
     )
     if not shown_on.is_quiet:

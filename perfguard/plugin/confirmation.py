@@ -110,7 +110,8 @@ class Confirmation:
         return why if verdict is None else _paired_run(verdict, commit)
 
     def _arguments(self, commit: str, report: Path) -> Iterator[str]:
-        yield from ("ab", "--base", commit, "--time", "on", "--timeout", f"{self.limit_s:.0f}")
+        # This run's own settings decide, and it said so in its verdict.
+        yield from ("ab", "--base", commit, "--policy", "current", "--time", "on", "--timeout", f"{self.limit_s:.0f}")
         yield from ("--report", str(report), "--")
         yield from kept_options(self.config.invocation_params.args, self.config.args)
         # After an `-o addopts=` of the call.

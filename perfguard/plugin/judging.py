@@ -23,7 +23,7 @@ from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
 from perfguard.plugin.confirmation import Budget, Confirmation
 from perfguard.plugin.gate_tests import GateTests, marker_arguments
-from perfguard.plugin.options import is_in_ci, recordings_directory, require_usable, settings_in, update_of
+from perfguard.plugin.options import POLICY, is_in_ci, recordings_directory, require_usable, settings_in, update_of
 from perfguard.plugin.progress import ProgressLine, RoundProgress
 from perfguard.plugin.projects import Collected, Project, Projects
 from perfguard.plugin.rounds import Rounds
@@ -44,8 +44,12 @@ class Judging:
         self._config = config
         self.update = update_of(config)
         #: The settings of every test, and the store of its baselines.
+        policy = config.stash.get(POLICY, None)
         self.projects = Projects(
-            config.rootpath, partial(settings_in, config), is_shared=config.option.perfguard_baselines is not None
+            config.rootpath,
+            partial(settings_in, config),
+            is_shared=config.option.perfguard_baselines is not None,
+            **({} if policy is None else {"levels": policy.levels}),
         )
         #: Projects that can be measured in this run.
         self.usable: list[Project] = []

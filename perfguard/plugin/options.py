@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from perfguard.capture.ab.policy import PolicyTree
 from perfguard.errors import UsageError
 from perfguard.gate import Update
 from perfguard.reports import ReportFile, report_file, split
 from perfguard.settings import Settings, read_settings, run_count
 
+#: Whose settings count, in a run for one side of an A/B comparison.
+POLICY = pytest.StashKey[PolicyTree]()
 #: Options of pytest that print something and run no test.
 _WITHOUT_TESTS = ("help", "version", "markers", "collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
 _UPDATES = {

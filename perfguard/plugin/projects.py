@@ -6,7 +6,7 @@ A project is a directory whose pyproject.toml has a `[tool.perfguard]`, for the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,25 @@ class Projects:
     """Finds the project of every test: the nearest at or above its file, else the one at or above pytest's rootdir.
 
     `read` returns the settings of a directory, with the options of the command line, which go before all of them. With
-    `is_shared` an option names one directory for the baselines of all projects, and they are named from the rootdir.
+    `is_shared` an option names one directory for the baselines of all projects, and they are named from the rootdir. `levels`
+    are where to look for the settings of a directory, if not at or above it.
     """
 
-    def __init__(self, rootdir: Path, read: Callable[[Path], Settings], *, is_shared: bool) -> None:
+    def __init__(
+        self,
+        rootdir: Path,
+        read: Callable[[Path], Settings],
+        *,
+        is_shared: bool,
+        levels: Callable[[Path], Sequence[Path]] = lambda directory: (),
+    ) -> None:
         self._rootdir = rootdir
+        self._levels = levels
         self._read = read
         self._is_shared = is_shared
         self._by_root: dict[Path, Project] = {}
         self._by_directory: dict[Path, Project] = {}
-        self.main = self._at(find_root(rootdir))
+        self.main = self._at(find_root(rootdir, levels(rootdir)))
 
     def of(self, path: Path) -> Project:
         """Return the project of a test file or a directory.
@@ -54,7 +63,7 @@ class Projects:
         """
         directory = path if path.is_dir() else path.parent
         if (found := self._by_directory.get(directory)) is None:
-            root = find_table(directory)
+            root = find_table(directory, self._levels(directory))
             found = self.main if root is None else self._at(root)
             if found is not self.main and not directory.is_relative_to(self._rootdir):
                 both = os.path.commonpath([found.settings.root, self._rootdir])

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from perfguard.capture import Backend
+from perfguard.capture.ab.policy import PolicyTree
 from perfguard.capture.controlled import TurnsWindow, bind, process_switches
 from perfguard.errors import CaptureError
 from perfguard.plugin.controlled import (
@@ -34,6 +35,7 @@ from perfguard.plugin.controlled import (
     write_request,
 )
 from perfguard.plugin.gate_tests import is_gate_test
+from perfguard.plugin.options import POLICY
 from perfguard.plugin.place import Place, strangers
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
@@ -55,7 +57,8 @@ def _record(request: dict[str, Any]) -> None:
     place = Place(request["directory"], request["moved"])
     place.settle()
     place.lead_children()
-    recorder = Recorder(Path(request["requests"]), request["moved"])
+    policy = None if request["policy"] is None else PolicyTree(**request["policy"])
+    recorder = Recorder(Path(request["requests"]), request["moved"], policy)
     status = int(pytest.main([*request["arguments"], "-W", IMPORTED_BEFORE], plugins=[recorder]))
     tops = (request["top"], request["directory"], *recorder.roots)
     facts = {
@@ -65,6 +68,7 @@ def _record(request: dict[str, Any]) -> None:
         "failed": {node: why for node, why in recorder.failed.items() if node in recorder.guarded},
         "unreached": recorder.unreached,
         "places": recorder.places,
+        "directories": recorder.directories,
         "strangers": strangers(tops, request["checkout"]) if request["top"] else [],
     }
     write_atomically(Path(request["result"]), json.dumps(facts))
@@ -74,7 +78,7 @@ def _record(request: dict[str, Any]) -> None:
 class Recorder(Reasons):
     """Leaves a request for every workload whose steps another process can run again."""
 
-    def __init__(self, directory: Path, moved: tuple[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, moved: tuple[str, str] | None = None, policy: PolicyTree | None = None) -> None:
         super().__init__()
         self.directory = directory
         self.timed: dict[str, dict[str, Any]] = {}
@@ -84,7 +88,10 @@ class Recorder(Reasons):
         self.guarded: set[str] = set()
         #: Tests that use perfguard, and that a run which ended early did not come to.
         self.unreached: list[str] = []
+        #: The directories of their files.
+        self.directories: list[str] = []
         self._moved = moved
+        self._policy = policy
         self._environment = dict(os.environ)
         self._switches: dict[str, dict[str, str]] = {}
 
@@ -95,8 +102,11 @@ class Recorder(Reasons):
         if pluginmanager.is_blocked("logging"):
             parser.addini("log_file", "Where a log would lie.")
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_configure(self, config: pytest.Config) -> None:
         """Remember where pytest looks, and refuse workers: nobody could say whose code they ran."""
+        if self._policy is not None:
+            config.stash[POLICY] = self._policy
         self.places = [str(one) for one in config.args]
         self.roots = (str(config.rootpath),)
         if getattr(config.option, "numprocesses", None) or getattr(config.option, "tx", None):
@@ -105,6 +115,7 @@ class Recorder(Reasons):
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Remember which tests use perfguard."""
         self.guarded = {item.nodeid for item in items if is_gate_test(item)}
+        self.directories = sorted({str(item.path.parent) for item in items if is_gate_test(item)})
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:

@@ -82,7 +82,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "comparisons": [_comparison_document(one) for one in verdict.comparisons],
         "coverage": coverage_document(verdict.coverage),
         "measurements": [one.as_dict() for one in verdict.measurements],
-        "tolerance": {rule.pattern: _tolerance_document(rule.tolerance) for rule in verdict.rules},
+        "tolerance": {rule.pattern: tolerance_document(rule.tolerance) for rule in verdict.rules},
         "changed": "fail" if verdict.changed_fails else "warn",
         "baseline": verdict.refresh.value if verdict.refresh else None,
     }
@@ -158,7 +158,8 @@ def _comparison(plain: dict[str, Any]) -> Comparison:
     return Comparison(**values | {"state": state, "reference_samples": tuple(plain.get("reference_samples", ()))})
 
 
-def _tolerance_document(tolerance: Tolerance | None) -> Any:
+def tolerance_document(tolerance: Tolerance | None) -> Any:
+    """Return a tolerance as a rule of the settings."""
     if tolerance is None:
         return "off"
     warn = {} if tolerance.warn_relative is None else {"warn": tolerance.warn_relative}

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -357,8 +356,7 @@ def test_each_of_them_alone_has_its_exit_code(tmp_path, capsys, base, now, statu
     found = paired._found("a → b", before, current, recorded, here)
     assert found.remarks == told
     found.rows.extend(paired.Row(verdict=current[name]) for name in now if name in base)
-    requested = SimpleNamespace(time_off="")
-    assert paired.report(found, requested, ()) == status
+    assert paired.report(found, ()) == status
     assert set(told) < set(capsys.readouterr().out.splitlines())
 
 
@@ -403,6 +401,133 @@ def refresh(checkout) -> Path:
         assert run("baseline", "refresh", "-q").exit_code == 0
     (found,) = (checkout.top / "baselines").glob("*.json")
     return found
+
+
+# -- whose settings count ------------------------------------------------------------------------------------------------
+
+DEMO = Path(perfguard.__file__).parent / "cli" / "demo_recordings"
+IGNORES = 'ignore = ["A", "C", "I", "R", "S"]'
+OWN_CHECK = """
+-- check: no_mm
+-- code: U001
+-- needs: spans
+-- message: {name} ran
+select cycle, row, name from spans where name = 'aten::addmm'
+"""
+NOT_SET = "not set on the base; the base's counts"
+ALL_FIVE = '["A", "C", "I", "R", "S"]'
+
+
+def replayed(name: str, marker: str = "") -> str:
+    """Return a test of a recording of the demo: `twice` is worse than `base`, and `short` is INVALID."""
+    replay = f"def test_replay(perfguard):\n    perfguard.replay({str(DEMO / name)!r})\n"
+    return f"import pytest\n{marker}\n{replay}"
+
+
+#: What is committed in [tool.perfguard] of pyproject.toml (None: no table), what is written there afterwards (None: the same),
+#: the recording and the marker of the test then, the exit status, and the line that says what differs.
+WHOSE = {
+    "the change ignores": ("", IGNORES, "twice", "", 1, f"policy: ignore is {ALL_FIVE} here and {NOT_SET}"),
+    "no table before": (None, IGNORES, "twice", "", 1, f"policy: ignore is {ALL_FIVE} here and {NOT_SET}"),
+    "what is not whole": ("", IGNORES, "short", "", 3, f"policy: ignore is {ALL_FIVE} here and {NOT_SET}"),
+    "its tolerance": (
+        *("", "tolerance = { memory_allocated_bytes = 9 }", "twice", "", 1),
+        "policy: tolerance.memory_allocated_bytes is 9 here and not set on the base; the base's counts",
+    ),
+    "its marker ignores": (
+        *("", None, "twice", "@pytest.mark.perfguard(ignore=['R'])", 1),
+        f'policy: ignore of {NAME} is ["R"] here and [] on the base; the base\'s counts',
+    ),
+    "its marker ignores what is not whole": (
+        *("", None, "short", "@pytest.mark.perfguard(ignore=['C', 'A', 'I', 'S'])", 3),
+        f'policy: ignore of {NAME} is ["C", "A", "I", "S"] here and [] on the base; the base\'s counts',
+    ),
+    "the base ignores": (
+        *('ignore = ["R"]', "", "twice", "", 0),
+        'policy: ignore is not set here and ["R"] on the base; the base\'s counts',
+    ),
+    "a check is gone": (
+        *('checks = ["own"]', "", "base", "", 3),
+        'policy: checks is not set here and ["own"] on the base; the base\'s counts',
+    ),
+    "the same": ('changed = "fail"', None, "base", "", 0, ""),
+}
+
+
+def with_settings(checkout, settings):
+    table = "" if settings is None else f"[tool.perfguard]\n{settings}\n"
+    (checkout.top / "pyproject.toml").write_text(f'{table}[tool.pytest.ini_options]\naddopts = "-p no:randomly"\n')
+
+
+@pytest.mark.parametrize("name", WHOSE)
+@pytest.mark.variants(3)
+def test_a_change_does_not_silence_its_own_comparison(checkout, name):
+    before, now, recording, marker, expected, line = WHOSE[name]
+    if before and "checks" in before:
+        (checkout.top / "own").mkdir()
+        (checkout.top / "own" / "own.sql").write_text(OWN_CHECK)
+    checkout.commit(test_replay=replayed("base"))
+    with_settings(checkout, before)
+    checkout.git("add", "-A")
+    checkout.git("commit", "-qm", "settings")
+    (checkout.top / "test_replay.py").write_text(replayed(recording, marker))
+    if now is not None:
+        with_settings(checkout, now)
+    # Checks are read with the database of this process, whose folder is there until its end.
+    status, said = checkout.ab("--base", "main", "--time", "off", is_child="checks" in (before or ""))
+    assert status == expected, said
+    assert [one for one in said.splitlines() if one.startswith("policy: ")] == ([line] if line else [])
+
+
+@pytest.mark.parametrize(
+    ("nested", "status"),
+    [
+        # A table nearer to the tests, with which the change hides the one above it; and one that it removes.
+        ("now", 1),
+        ("before", 3),
+    ],
+)
+@pytest.mark.exhaustive
+def test_settings_nearer_to_a_test_are_those_of_the_base(checkout, nested, status):
+    inner = checkout.top / "tests"
+    inner.mkdir()
+    near = inner / "pyproject.toml"
+    (inner / "test_replay.py").write_text(replayed("base"))
+    if nested == "before":
+        (inner / "own").mkdir()
+        (inner / "own" / "own.sql").write_text(OWN_CHECK)
+        near.write_text('[tool.perfguard]\nchecks = ["own"]\n')
+    with_settings(checkout, "")
+    checkout.git("add", "-A")
+    checkout.git("commit", "-qm", "base")
+    (inner / "test_replay.py").write_text(replayed("twice" if nested == "now" else "base"))
+    if nested == "before":
+        near.unlink()
+    else:
+        near.write_text(f"[tool.perfguard]\n{IGNORES}\n")
+    found, said = checkout.ab("--base", "main", "--time", "off", "--", "tests")
+    assert found == status, said
+    assert len([one for one in said.splitlines() if one.startswith("policy: ")]) == 1
+
+
+def test_the_settings_of_the_working_tree_count_where_the_call_says_so(checkout):
+    """Also where the base has settings that this perfguard cannot read."""
+    checkout.commit(test_replay=replayed("base"))
+    with_settings(checkout, "of_another_version = 1")
+    checkout.git("commit", "-qam", "of another version")
+    (checkout.top / "test_replay.py").write_text(replayed("twice"))
+    with_settings(checkout, IGNORES)
+    status, said = checkout.ab("--base", "main", "--time", "off")
+    assert status == 3, said
+    assert "of_another_version is not a known key" in said
+    assert said.rstrip().endswith("or judge by the working tree's settings: --policy current")
+    status, said = checkout.ab("--base", "main", "--time", "off", "--policy", "current")
+    assert status == 0, said
+    assert f"policy: ignore is {ALL_FIVE} here and not set on the base; the working tree's counts" in said.splitlines()
+    assert (
+        "policy: of_another_version is not set here and 1 on the base; the working tree's counts" in said.splitlines()
+    )
+    assert re.search(r"^ignored \d+ \(R.*; ignore in pyproject.toml\)$", said.splitlines()[-1])
 
 
 def test_workers_are_refused(checkout):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from perfguard import child, thresholds
+from perfguard.capture.ab.policy import PolicyTree
 from perfguard.capture.command import Ended, last_line, run_command
 from perfguard.capture.worktree import MARK, Place, Worktree, relocated, without_git_variables
 from perfguard.errors import UsageError
@@ -41,6 +42,8 @@ class Side:
     checkout: str | None = None
     #: The checkout and the worktree that replaces it, of that other side.
     moved: tuple[str, str] | None = None
+    #: Whose settings count for it; None for its own.
+    policy: PolicyTree | None = None
 
     @property
     def top(self) -> str | None:
@@ -188,6 +191,8 @@ class Recorded:
     unreached: Sequence[str] = ()
     #: The files and tests named in the arguments, and those of them that do not exist.
     places: Sequence[str] = ()
+    #: The directories of the tests that use perfguard.
+    directories: Sequence[str] = ()
     not_found: Sequence[str] = ()
     last_words: str = ""
 
@@ -229,6 +234,7 @@ def _record(
         "moved": side.moved,
         "top": side.top,
         "checkout": side.checkout,
+        "policy": None if side.policy is None else asdict(side.policy),
         "arguments": [*arguments, *options],
         "requests": str(own / "requests"),
         "result": str(result),
