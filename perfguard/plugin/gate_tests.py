@@ -1,23 +1,31 @@
 """The tests of a run that use the gate: their red verdicts, and whether the run reached them.
 
 They are noted in the process of the test, not read from pytest's reports: a test may skip itself after its verdict, and a hook
-may rewrite a report or the exit status. Not detected: `os._exit(0)` in the main process, also in an `atexit` function, and a
-test that replaces perfguard's own functions.
+may rewrite a report or the exit status. A child that a test forks sends them through a pipe. Not detected: `os._exit(0)` in the
+main process, also in an `atexit` function, and a test that replaces perfguard's own functions.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import select
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytest
+from _pytest._io import TerminalWriter
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from perfguard.errors import UsageError, listed
 from perfguard.judge.verdict import Verdict
-from perfguard.screen import printable
+from perfguard.screen import LOG, printable
 
+#: The longest name, and the longest verdict, that a child process sends: a line is written as one up to PIPE_BUF bytes.
+_SENT = 150
 #: How many tests a line names before it counts the rest.
 _NAMED = 10
 
@@ -53,6 +61,14 @@ class GateTests:
         self._tests: dict[str, GateTest] = {}
         #: Tests whose current attempt has no verdict yet.
         self._fresh: set[str] = set()
+        #: Whether the status of the run has been decided, so that no verdict can change it.
+        self.is_decided = False
+        #: What children that a test forked noted: the end that this process reads, and the one that they write.
+        self._red_children: dict[str, str] = {}
+        self._pid = os.getpid()
+        self._of_children, self._as_child = os.pipe()
+        os.set_blocking(self._of_children, False)
+        os.set_blocking(self._as_child, False)
 
     def __contains__(self, nodeid: str) -> bool:
         return nodeid in self._tests
@@ -94,15 +110,42 @@ class GateTests:
             self._fresh.discard(item.nodeid)
             test.was_red |= bool(test.red)
             test.red, test.marker = (), ""
-        if red:
-            # A marker that the test adds after its first red verdict does not count.
-            test.marker = test.marker if test.red else _marker_that_expects_failure(item)
-            test.red = (*test.red, red)
+        if not red:
+            return
+        # A marker that the test adds after its first red verdict does not count.
+        test.marker = test.marker if test.red else _marker_that_expects_failure(item)
+        test.red = (*test.red, red)
+        if os.getpid() != self._pid and not test.marker:
+            line = json.dumps([item.nodeid[:_SENT], red[:_SENT]]).encode() + b"\n"
+            with suppress(BlockingIOError):
+                # Full of other red verdicts.
+                os.write(self._as_child, line)
+        elif self.is_decided and not test.marker:
+            # A function of atexit, or a thread that nothing waited for: only the process itself can still be red.
+            why = f"perfguard: the run fails: {red} after its end: {item.nodeid}"
+            TerminalWriter(sys.stderr).line(LOG.carried(printable(why)))
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
+
+    def hear_children(self) -> None:
+        """Note the red verdicts of forked children: the test in this process knows nothing of them."""
+        if os.getpid() != self._pid:
+            return
+        with suppress(BlockingIOError):
+            while sent := os.read(self._of_children, select.PIPE_BUF * 16):
+                # A line is shorter than PIPE_BUF, so the system writes it as one.
+                for line in sent.splitlines():
+                    nodeid, red = json.loads(line)
+                    test = self._tests.setdefault(nodeid, GateTest(nodeid=nodeid))
+                    self._red_children[nodeid] = what = f"{red} in a child process"
+                    test.red, test.marker = (*test.red, what), ""
 
     # -- from a worker of pytest-xdist to the controller ---------------------------------------------------------------
 
     def as_documents(self) -> list[dict[str, Any]]:
         """Return all tests as plain documents."""
+        self.hear_children()
         return [asdict(test) for test in self._tests.values()]
 
     def take(self, documents: Iterable[Mapping[str, Any]]) -> None:
@@ -114,9 +157,15 @@ class GateTests:
 
     # -- what they come to ---------------------------------------------------------------------------------------------
 
+    def red_child_of(self, nodeid: str) -> str:
+        """Return a red verdict of a child that a test forked; empty without one."""
+        self.hear_children()
+        return self._red_children.get(nodeid[:_SENT], "")
+
     @property
     def red(self) -> list[str]:
         """Tests with a red verdict that no marker overrides."""
+        self.hear_children()
         return [test.nodeid for test in self._tests.values() if test.red and not test.marker]
 
     @property

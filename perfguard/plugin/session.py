@@ -21,6 +21,7 @@ from perfguard.errors import PerfguardError, StoreError, UsageError, counted
 from perfguard.findings import Code
 from perfguard.gate import Update
 from perfguard.judge.verdict import Outcome
+from perfguard.plugin.definitions import replaced_definition
 from perfguard.plugin.fixture import GUARD, GateGuard
 from perfguard.plugin.gate_tests import is_gate_test, named, nodeid_of, remember_nodeid, without_fixture
 from perfguard.plugin.judging import Judging
@@ -202,6 +203,8 @@ class GateSession:
             self.judging.progress.clear(item.nodeid)
         self.tests.reach(item)
         guard = item.stash.get(GUARD, None)
+        if what := replaced_definition(item, is_gate_test=item.nodeid in self._measuring):
+            self._fail(item, what)
         if guard is None:
             if item.nodeid in self._measuring:
                 self._fail(item, "another fixture or parameter `perfguard` hides perfguard's own: give it another name")
@@ -226,6 +229,9 @@ class GateSession:
                 if guard.is_used
                 else "call perfguard(step), or loop over perfguard.steps(loader) to its end",
             )
+        if red_child := self.tests.red_child_of(item.nodeid):
+            # The child alone has failed.
+            pytest.fail(f"perfguard: {red_child}", pytrace=False)
         return result
 
     def _fail(self, item: pytest.Item, what: str) -> None:
@@ -428,6 +434,7 @@ def kept_status(config: pytest.Config, status: Any) -> Any:
     if gate is not None and gate.has_begun:
         kept = gate.kept(status)
         gate.print_why()
+        gate.tests.is_decided = True
         return kept
     if _is_green(status) and not runs_no_test(config):
         raise pytest.UsageError("perfguard: the gate was asked for, and no test session ran with it")

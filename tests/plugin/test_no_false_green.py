@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.conftest import Project, Run
+from tests.plugin.conftest import RECORDINGS, Project, Run
 
 pytestmark = pytest.mark.slow
 
@@ -519,3 +519,137 @@ def test_without_a_terminal_the_reason_of_a_red_run_is_on_standard_error(project
     assert run.status == 1
     why = "perfguard: the run fails: 1 red test, and pytest's own status was 0: test_w.py::test_swallows"
     assert why in run.err.splitlines()
+
+
+# -- what runs in other processes, after the end, or not at all ------------------------------------------------------------
+
+REPLAYS_RED = "    perfguard.replay(tmp_path)\n"
+IN_A_CHILD = """
+import os
+import multiprocessing
+import pytest
+
+def measure(perfguard, place, status):
+    try:
+        perfguard.replay(place, name="child")
+    finally:
+        os._exit(status)
+
+def test_forks(perfguard, tmp_path):
+    if not (child := os.fork()):
+        measure(perfguard, tmp_path, 0)
+    os.waitpid(child, 0)
+    pytest.skip("not today")
+
+def test_multiprocessing(perfguard, tmp_path):
+    context = multiprocessing.get_context("fork")
+    process = context.Process(target=measure, args=(perfguard, tmp_path, 0))
+    process.start()
+    process.join()
+    pytest.skip("not today")
+
+@pytest.mark.xfail
+def test_known(perfguard, tmp_path):
+    if not (child := os.fork()):
+        measure(perfguard, tmp_path, 0)
+    os.waitpid(child, 0)
+    perfguard.replay(tmp_path)
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n1", "--perfguard-time=off")], ids=["one process", "xdist"])
+@pytest.mark.variants(1)
+def test_a_red_verdict_of_a_forked_child_counts(project, options):
+    project.write("test_w.py", IN_A_CHILD)
+    run = project.run("--perfguard", *options)
+    assert (run.status, run.counts) == (1, {"skipped": 2, "xfailed": 1}), run.text
+    for name in ("forks", "multiprocessing"):
+        assert f"test_w.py::test_{name}: skipped after an INVALID verdict in a child process" in run.out
+    assert "1 known, not gated: test_w.py::test_known (xfail)" in run.out
+
+
+AFTER_THE_END = """
+import atexit
+import threading
+import time
+import pytest
+
+@pytest.mark.xfail
+def test_known(perfguard, tmp_path):
+    perfguard.replay(tmp_path)
+
+def test_later(perfguard, tmp_path):
+    HOW(lambda: perfguard.replay(tmp_path))
+    pytest.skip("not today")
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "atexit.register",
+        # A thread that is no daemon: Python waits for it after the end of pytest.
+        "(lambda do: threading.Timer(4.0, do).start())",
+    ],
+    ids=["atexit", "thread"],
+)
+def test_a_red_verdict_after_the_end_of_the_run_ends_the_process_red(project, how):
+    project.write("test_w.py", AFTER_THE_END.replace("HOW", how))
+    run = project.run("--perfguard", env={"PYTHONHASHSEED": "0"})
+    assert "1 skipped, 1 xfailed" in run.out
+    assert run.status == 1, run.text
+    why = "perfguard: the run fails: an INVALID verdict after its end: test_w.py::test_later"
+    assert why in run.err.splitlines()
+
+
+GREEN = f"    perfguard.replay({str(RECORDINGS / 'torch-mlp')!r})\n"
+TWICE = {
+    "functions": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}def test_a(perfguard):\n{GREEN}",
+    "the second uses it not": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}def test_a(): pass\n",
+    "the first through a fixture": f"def test_a(guarded): guarded()\ndef test_a(perfguard):\n{GREEN}",
+    "by its marker": "@pytest.mark.perfguard(threads=1)\ndef test_a(guarded): guarded()\ndef test_a(): pass\n",
+    "parametrized": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}@pytest.mark.parametrize('x', [1])\ndef test_a(x): pass\n",
+    "methods": "class TestIt:\n  def test_a(self, perfguard, tmp_path): perfguard.replay(tmp_path)\n"
+    "  def test_a(self): pass\n",
+    "classes": "class TestIt:\n  def test_a(self, perfguard, tmp_path): perfguard.replay(tmp_path)\n"
+    "class TestIt:\n  def test_b(self): pass\n",
+}
+ONCE = f"""
+import sys
+import pytest
+
+if sys.platform == "linux":
+    def test_a(perfguard):
+    {GREEN}
+else:
+    def test_a(perfguard):
+    {GREEN}
+
+class TestOne:
+    def test_b(self): pass
+
+class TestTwo:
+    def test_b(self): pass
+
+def helper(): pass
+def helper(): pass
+"""
+
+
+@pytest.mark.parametrize("name", TWICE)
+@pytest.mark.variants(3)
+def test_a_test_that_a_later_one_of_its_name_replaces_is_said(project, name):
+    project.write("test_w.py", f"import pytest\n{TWICE[name]}")
+    project.write("test_other.py", f"def test_other(perfguard):\n{GREEN}")
+    assert project.run("--perfguard-update", "test_other.py").status == 0
+    run = project.run("--perfguard-update")
+    assert run.status == 1, run.text
+    assert run.counts["failed"] == 1
+    assert "B105 a test requested perfguard, but measured nothing: test_w.py::" in run.out
+    assert "which never runs, because line " in run.out
+
+
+def test_definitions_of_which_each_runs_or_no_test_is_one_are_not_said(project):
+    project.write("test_w.py", ONCE)
+    run = project.run("--perfguard-update")
+    assert (run.status, run.counts) == (0, {"passed": 3}), run.text
