@@ -259,6 +259,12 @@ def _record(side: Side, requested: Requested, place: Place) -> tuple[Recorded, d
             f"{whose} took {names} from elsewhere, so both sides would run the same code; "
             "install it editable (pip install -e .), or give the base an environment of its own (--base-python PATH)"
         )
+    if recorded.taken:
+        names = ", ".join(recorded.taken[:3])
+        raise Invalid(
+            f"{whose} read {names} of the working tree, of which it has another version, so both sides would be the same; "
+            "let the tests find their files relative to their own (Path(__file__).parent)"
+        )
     verdicts = read_report(recorded.report) if recorded.report.is_file() else ()
     if here and not verdicts:
         why = next(iter(recorded.reasons.values()), "no test that was run uses perfguard")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import importlib
 import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+import perfguard
 from perfguard.capture.worktree import is_below, relocated
 
 
@@ -100,6 +102,44 @@ def _editable_installs() -> Iterator[dict[str, str]]:
         mapping = getattr(module, "MAPPING", None)
         if isinstance(mapping, dict):
             yield mapping
+
+
+#: Most files that are remembered.
+_MOST_OPENED = 100_000
+
+
+def opened_below(top: str) -> dict[str, None]:
+    """Return a table that fills with the files below `top` that Python code of this process opens to read, from now on."""
+    opened: dict[str, None] = {}
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(path := arguments[0], (str, bytes)) or len(opened) >= _MOST_OPENED:
+            return
+        if any(letter in str(arguments[1] or "r") for letter in "wax"):
+            return
+        found = os.path.abspath(os.fsdecode(path))
+        if found.startswith(top + os.sep):
+            opened[found] = None
+
+    # A hook stays as long as its process.
+    sys.addaudithook(hook)
+    return opened
+
+
+def taken_from(opened: Iterable[str], moved: tuple[str, str]) -> list[str]:
+    """Return the files of the checkout that the side in its worktree opened, and of which it has another version itself."""
+    found = []
+    for path in opened:
+        own = relocated(path, *moved)
+        is_both = own != path and not is_below(path, moved[1]) and os.path.isfile(own) and os.path.isfile(path)
+        if is_both and _is_foreign(path) and not filecmp.cmp(path, own, shallow=False):
+            found.append(os.path.relpath(path, moved[0]))
+    return sorted(found)
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a file is no part of perfguard, which may itself be the project, nor of git."""
+    return ".git" not in Path(path).parts and not is_below(path, os.path.dirname(os.path.realpath(perfguard.__file__)))
 
 
 def strangers(tops: Sequence[str], checkout: str) -> list[str]:

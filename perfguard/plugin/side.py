@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -36,7 +36,7 @@ from perfguard.plugin.controlled import (
 )
 from perfguard.plugin.gate_tests import is_gate_test
 from perfguard.plugin.options import POLICY
-from perfguard.plugin.place import Place, strangers
+from perfguard.plugin.place import Place, opened_below, strangers, taken_from
 from perfguard.plugin.session import GateSession
 from perfguard.workload import workload_of
 from perfguard.writing import write_atomically
@@ -55,6 +55,7 @@ def main() -> None:
 
 def _record(request: dict[str, Any]) -> None:
     place = Place(request["directory"], request["moved"])
+    opened = opened_below(request["moved"][0]) if request["moved"] else {}
     place.settle()
     place.lead_children()
     policy = None if request["policy"] is None else PolicyTree(**request["policy"])
@@ -69,10 +70,18 @@ def _record(request: dict[str, Any]) -> None:
         "unreached": recorder.unreached,
         "places": recorder.places,
         "directories": recorder.directories,
+        "taken": taken_from(_read_by_tests(opened, policy), request["moved"]) if opened else [],
         "strangers": strangers(tops, request["checkout"]) if request["top"] else [],
     }
     write_atomically(Path(request["result"]), json.dumps(facts))
     sys.exit(status)
+
+
+def _read_by_tests(opened: Iterable[str], policy: PolicyTree | None) -> list[str]:
+    """Leave out what perfguard itself reads of the checkout, where the settings of the working tree count."""
+    if policy is None or policy.is_of_base:
+        return [*opened]
+    return [path for path in opened if not path.endswith(("pyproject.toml", ".sql"))]
 
 
 class Recorder(Reasons):

@@ -590,6 +590,27 @@ def test_a_base_that_takes_its_code_from_the_checkout_is_invalid(checkout):
     assert "took model_of_mine from elsewhere, so both sides would run the same code" in said
 
 
+@pytest.mark.parametrize(
+    "reads", ["open(NAME).read()", "__import__('numpy').loadtxt(NAME)", "__import__('os').open(NAME, 0)"]
+)
+@pytest.mark.variants(1)
+def test_a_base_that_reads_files_of_the_checkout_is_invalid(checkout, reads):
+    """Those that are the same on both sides, or that git does not have, are no reason."""
+    file = checkout.top / "size.txt"
+    file.write_text("1")
+    data = checkout.top / "data.bin"
+    data.write_text("2")
+    name = f"NAME = {str(file)!r}\nopen({str(data)!r}).read()\n{reads}\n"
+    (checkout.top / ".gitignore").write_text("data.bin\n")
+    checkout.commit(test_replay=name + replayed("base"))
+    status, said = checkout.ab("--base", "main", "--time", "off")
+    assert status == 0, said
+    file.write_text("100")
+    status, said = checkout.ab("--base", "main", "--time", "off")
+    assert status == 3, said
+    assert "INVALID: the base read size.txt of the working tree, of which it has another version" in said
+
+
 @pytest.mark.exhaustive
 def test_an_installed_copy_of_the_project_is_not_compared_with_itself(checkout):
     """`pip install ./packages/core` without -e: both sides would run what is installed."""

@@ -185,6 +185,8 @@ class Recorded:
     reasons: dict[str, str] = field(default_factory=dict)
     #: Modules that were not imported from the side's own tree.
     strangers: Sequence[str] = ()
+    #: Files of the working tree that the base read, and of which it has another version itself.
+    taken: Sequence[str] = ()
     #: Tests that use perfguard and failed, and why.
     failed: dict[str, str] = field(default_factory=dict)
     #: Tests that use perfguard and did not run, because pytest ended early.
