@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from perfguard.reports.terminal import failure_message
 from perfguard.screen import LOG
 from perfguard.settings import Settings, with_marker
 from perfguard.stores.calibration import read_calibration
-from perfguard.stores.directory import file_name
+from perfguard.stores.directory import file_name, names_baseline
 from perfguard.timing import LostRun, Timing
 from perfguard.workload import renumbered
 
@@ -71,6 +72,9 @@ class Judging:
         #: The measured commit, by directory of baselines: changes of baselines are not changes of the code.
         self._commit = cache(partial(measured_commit, config.rootpath))
         self._recordings = recordings_directory(config)
+        #: The baselines as they were before the first test, by file, and their directories.
+        self._as_begun: dict[str, tuple[int, ...] | None] = {}
+        self._remembered: set[str] = set()
         #: Recordings in pytest's temporary directory, of which pytest keeps those of the last runs.
         self._temporary: set[Path] = set()
         self._is_in_ci = is_in_ci()
@@ -84,6 +88,27 @@ class Judging:
         if project not in self.usable:
             require_usable(self._config, project.settings, self.update)
             self.usable.append(project)
+            self._remember_baselines(project)
+
+    def _remember_baselines(self, project: Project) -> None:
+        """Remember the baselines that a run judges by, before its tests: one of them could write its own."""
+        directory = os.path.realpath(project.settings.baselines_directory)
+        self._remembered.add(directory)
+        # A directory that cannot be read has no baseline; the tests report that.
+        with suppress(OSError):
+            for name in filter(names_baseline, os.listdir(directory)):
+                path = os.path.realpath(os.path.join(directory, name))
+                self._as_begun[path] = _version(path)
+
+    def _require_as_begun(self, workload: str) -> None:
+        """Raise `UsageError` if a baseline was written during a run that only judges."""
+        path = os.path.realpath(self.projects.of_workload(workload).store.path(workload))
+        is_known = path in self._as_begun or os.path.dirname(path) in self._remembered
+        if self.update is Update.NOTHING and is_known and _version(path) != self._as_begun.get(path):
+            raise UsageError(
+                f"the baseline of {workload} was written while this run judged, so nothing is compared with it; see what a "
+                "test, a conftest.py or another run wrote: git diff"
+            )
 
     def settings_of(self, item: pytest.Item) -> Settings:
         """Return the settings of one test: those of its project and its marker. Raises `UsageError`."""
@@ -123,6 +148,7 @@ class Judging:
 
         `timed` is the test whose steps other processes can run again, and its duration in seconds.
         """
+        self._require_as_begun(workload)
         if timed is not None:
             self.timeable[workload] = (timed[0], settings, timed[1])
         verdict = judge_with_store(
@@ -279,6 +305,15 @@ class Judging:
             return runs, self.update is Update.ALL
         most = thresholds.MOST_RUNS
         return (max(runs, most), True) if self.update is Update.RATCHET else (most, False)
+
+
+def _version(path: str) -> tuple[int, ...] | None:
+    """Return what changes whenever a file is written, whatever its writer sets; None if there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
 
 
 def _error_rate(settings: Settings, verdicts: list[Verdict]) -> str:

@@ -602,11 +602,11 @@ def test_a_red_verdict_after_the_end_of_the_run_ends_the_process_red(project, ho
     assert why in run.err.splitlines()
 
 
-GREEN = f"    perfguard.replay({str(RECORDINGS / 'torch-mlp')!r})\n"
+PASSES = f"    perfguard.replay({str(RECORDINGS / 'torch-mlp')!r})\n"
 TWICE = {
-    "functions": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}def test_a(perfguard):\n{GREEN}",
+    "functions": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}def test_a(perfguard):\n{PASSES}",
     "the second uses it not": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}def test_a(): pass\n",
-    "the first through a fixture": f"def test_a(guarded): guarded()\ndef test_a(perfguard):\n{GREEN}",
+    "the first through a fixture": f"def test_a(guarded): guarded()\ndef test_a(perfguard):\n{PASSES}",
     "by its marker": "@pytest.mark.perfguard(threads=1)\ndef test_a(guarded): guarded()\ndef test_a(): pass\n",
     "parametrized": f"def test_a(perfguard, tmp_path):\n{REPLAYS_RED}@pytest.mark.parametrize('x', [1])\ndef test_a(x): pass\n",
     "methods": "class TestIt:\n  def test_a(self, perfguard, tmp_path): perfguard.replay(tmp_path)\n"
@@ -620,10 +620,10 @@ import pytest
 
 if sys.platform == "linux":
     def test_a(perfguard):
-    {GREEN}
+    {PASSES}
 else:
     def test_a(perfguard):
-    {GREEN}
+    {PASSES}
 
 class TestOne:
     def test_b(self): pass
@@ -640,7 +640,7 @@ def helper(): pass
 @pytest.mark.variants(3)
 def test_a_test_that_a_later_one_of_its_name_replaces_is_said(project, name):
     project.write("test_w.py", f"import pytest\n{TWICE[name]}")
-    project.write("test_other.py", f"def test_other(perfguard):\n{GREEN}")
+    project.write("test_other.py", f"def test_other(perfguard):\n{PASSES}")
     assert project.run("--perfguard-update", "test_other.py").status == 0
     run = project.run("--perfguard-update")
     assert run.status == 1, run.text
@@ -653,3 +653,29 @@ def test_definitions_of_which_each_runs_or_no_test_is_one_are_not_said(project):
     project.write("test_w.py", ONCE)
     run = project.run("--perfguard-update")
     assert (run.status, run.counts) == (0, {"passed": 3}), run.text
+
+
+WRITES = """
+import json, os
+from pathlib import Path
+
+def test_a(perfguard):
+    for path in Path("baselines").glob("*.json") if "WRITES" in os.environ else ():
+        stored = json.loads(path.read_text())
+        for one in stored["measurements"]:
+            if isinstance(one["value"], (int, float)):
+                one["value"] *= 2
+        path.write_text(json.dumps(stored))
+    perfguard.replay(RECORDING)
+"""
+
+
+def test_a_test_that_writes_its_own_baseline_is_not_compared_with_it(project):
+    project.write("test_w.py", WRITES.replace("RECORDING", repr(str(RECORDINGS / "torch-mlp"))))
+    assert project.run("--perfguard-update").status == 0
+    assert project.run("--perfguard").status == 0
+    run = project.run("--perfguard", env={"WRITES": "1"})
+    assert run.status == 1
+    assert (
+        "the baseline of test_w.py::test_a was written while this run judged, so nothing is compared with it" in run.out
+    )
