@@ -39,6 +39,8 @@ MEMORY = "112MB"
 MEMORY_OF_SMALL = "256MB"
 #: The number of rows that are collected before they are inserted.
 WAITING_ROWS = 32 * 1024
+#: The largest size of their texts.
+_WAITING_BYTES = 32 * 1024**2
 #: The memory that prepared queries may keep, and the tags of DuckDB that count as theirs.
 _PREPARED_BYTES = 32 * 1024**2
 _OF_QUERIES = ("HASH_TABLE", "COLUMN_DATA")
@@ -90,7 +92,8 @@ class _WaitingRows:
         """Add rows; many rows are inserted at once."""
         self._blocks.append(columns)
         self._count += count
-        if self._count >= WAITING_ROWS:
+        self._bytes += sum(column.estimated_size() for column in columns.values() if hasattr(column, "estimated_size"))
+        if self._count >= WAITING_ROWS or self._bytes > _WAITING_BYTES:
             self.hand_over()
 
     def hand_over(self) -> None:
@@ -111,7 +114,7 @@ class _WaitingRows:
     def forget(self) -> None:
         """Drop the waiting rows."""
         self._blocks: list[Mapping[str, Any]] = []
-        self._count = 0
+        self._count = self._bytes = 0
 
 
 @cache

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perfguard.artifacts.table import Unreadable
 from perfguard.artifacts.table_definitions import NULL
-from perfguard.artifacts.tables import Batch
+from perfguard.artifacts.tables import MAX_CHARACTERS, Batch
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,6 +45,7 @@ class KernelRows:
     def __init__(self, batch: Batch, cycle: int) -> None:
         self._batch = batch
         self._cycle = cycle
+        self._characters = batch.characters
 
     def reads(self, column: str) -> bool:
         """Whether the rows need the cells of a column."""
@@ -51,7 +53,9 @@ class KernelRows:
         return is_counter or column in _COLUMNS
 
     def consume(self, rows: Rows) -> None:
-        """Add the rows of the next block."""
+        """Add the rows of the next block. Raises `Unreadable` for names and shapes with too many characters."""
+        if self._batch.characters - self._characters > MAX_CHARACTERS:
+            raise Unreadable(f"its names and shapes have more than the {MAX_CHARACTERS} characters that are read")
         lines = lines_of(rows)
         times = {name: _whole(rows.nanoseconds(column)) for name, column in TIMES.items()}
         self._batch.add(

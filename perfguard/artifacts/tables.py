@@ -31,6 +31,8 @@ LARGE_BYTES = 400 * 1000**2
 #: Up to this number of rows in all tables, the quick connection is used. Without the optimiser some joins take the square of
 #: their rows: 16 000 rows of MindData take 24 s without it and 0.5 s with it.
 _QUICK_ROWS = 8_000
+#: The largest number of characters of different texts of one file: names, shapes.
+MAX_CHARACTERS = 32 * 1024**2
 
 
 class Batch:
@@ -42,6 +44,8 @@ class Batch:
         self._is_in_file = size >= LARGE_BYTES
         self._open: Database | None = None
         self._words: dict[str, int] = {text: number for number, text in enumerate(texts)}
+        #: How long the texts are together.
+        self.characters = sum(map(len, texts))
         self._threads: dict[Any, int] = {}
         self._inserted = {"words": 0, "threads": 0}
         self._rows = 0
@@ -73,7 +77,11 @@ class Batch:
 
     def word(self, text: str) -> int:
         """Return the code of a text."""
-        return self._words.setdefault(text, len(self._words))
+        code = self._words.get(text)
+        if code is None:
+            code = self._words[text] = len(self._words)
+            self.characters += len(text)
+        return code
 
     def thread(self, key: tuple[str, str]) -> int:
         """Return the code of a thread, given by process and thread as JSON."""

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 
 from perfguard.artifacts.table import Unreadable
 from perfguard.artifacts.table_definitions import NULL, TABLES
-from perfguard.artifacts.tables import Batch
+from perfguard.artifacts.tables import MAX_CHARACTERS, Batch
 
 if TYPE_CHECKING:
     from perfguard.artifacts.readers.events import Events, Words
@@ -153,6 +153,10 @@ class TraceRows:
         texts = len(words.names) + len(words.categories) + sum(map(len, words.texts.values())) + len(self._rare)
         if texts > MAX_TEXTS:
             raise Unreadable(f"it has more than {MAX_TEXTS} different names, shapes and other texts")
+        if words.characters > MAX_CHARACTERS:
+            raise Unreadable(
+                f"its names, shapes and other texts have more than the {MAX_CHARACTERS} characters that are read"
+            )
 
     def _divided(self, spans: Events) -> tuple[Events, Events]:
         """Return the spans of a chunk, and events at one time that are written as spans.

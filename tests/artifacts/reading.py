@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import READERS, Content, read_text, text_table
+from perfguard.artifacts.readers import READERS, Content, text_blocks, text_table
 from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
 from perfguard.artifacts.readers.csv_stream import FORMATS, Rows, read_header, stream_csv
 from perfguard.artifacts.table import Unreadable
@@ -23,12 +23,12 @@ def read_file(form: str, path: Path, schema: Mapping[str, Any]) -> Content:
         raise found.unreadable
     rows = [row for part in parts for row in part.frame.rows()]
     assert found.rows == len(rows)
-    return Content(table=text_table(rows, header, (line for part in parts for line in part.lines)))
+    return Content(table=text_table(zip((line for part in parts for line in part.lines), rows, strict=True), header))
 
 
 def read_by_csv_module(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read a CSV file whole, as the csv module reads it. Raises `Unreadable`."""
-    text = read_text(path)
+    text = "".join(text_blocks(path))
     header, line = header_of(text)
     rows, lines = [], []
     parsed = rows_of(text)
@@ -40,4 +40,4 @@ def read_by_csv_module(path: Path, schema: Mapping[str, Any]) -> Content:
         elif "x-short-rows" not in schema or len(row) > len(header):
             raise Unreadable(wrong_length(row, header), f":{line + 1}")
         line = end
-    return Content(table=text_table(rows, header, lines))
+    return Content(table=text_table(zip(lines, rows, strict=True), header))

@@ -10,7 +10,10 @@ about 4 where the cost grows with the size.
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -164,6 +167,43 @@ def a_database_text_of_300_mb(place: Path, part: float) -> None:
 def many_database_texts_of_a_megabyte(place: Path, part: float) -> None:
     rows = ((10**6 + number, "x" * MB) for number in range(int(300 * part)))
     _database(place, ("insert into STRING_IDS values (?, ?)", rows))
+
+
+@case
+def a_database_of_10_000_tables(place: Path, part: float) -> None:
+    _database(place, *(f"create table extra{number} (a integer)" for number in range(int(10_000 * part))))
+
+
+@case
+def a_database_of_a_table_of_2_000_columns(place: Path, part: float) -> None:
+    columns = ", ".join(f"c{number} text" for number in range(int(1_900 * part)))
+    _database(place, f"create table extra ({columns})", *["insert into extra default values"] * 1000)
+
+
+@case
+def a_database_blob_of_100_mb(place: Path, part: float) -> None:
+    _database(place, ("insert into STRING_IDS values (?, ?)", [(10**6, bytes(int(100 * MB * part)))]))
+
+
+@case
+def a_database_whose_schema_is_no_sql(place: Path, part: float) -> None:
+    words = "create table STRING_IDS (" + "(" * int(100_000 * part)
+    statement = ("update sqlite_master set sql = ? where name = 'STRING_IDS'", [(words,)])
+    _database(place, "pragma writable_schema = on", statement)
+
+
+@case
+def a_database_of_which_a_page_is_its_own_child(place: Path, part: float) -> None:
+    rows = ((number, "x" * 100) for number in range(10**6, 10**6 + int(100_000 * part)))
+    _database(place, ("insert into STRING_IDS values (?, ?)", rows))
+    path = next(place.rglob("ascend_pytorch_profiler*.db"))
+    with closing(sqlite3.connect(path)) as database:
+        ((root,),) = database.execute("select rootpage from sqlite_master where name = 'STRING_IDS'")
+        ((size,),) = database.execute("pragma page_size")
+    with path.open("r+b") as file:
+        # The last child of an inner page (file format, 1.6).
+        file.seek((root - 1) * size + 8)
+        file.write(root.to_bytes(4, "big"))
 
 
 # -- JSON ------------------------------------------------------------------------------------------------------------
@@ -419,6 +459,26 @@ def _stacks(place: Path, size: int) -> None:
         file.write(header + "\n")
         for _ in range(size // len(body)):
             file.write(body)
+
+
+@case
+def csv_rows_of_2_mb(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    header, *rows = table.read_text().splitlines()
+    at = header.split(",").index("Input Shapes")
+    with table.open("w") as file:
+        print(header, file=file)
+        for number, row in enumerate((rows * 200)[:200]):
+            cells = next(csv.reader([row]))
+            cells[at] = f"{number:03},7;" * int(2 * MB * part // 7)
+            csv.writer(file, lineterminator="\n").writerow(cells)
+
+
+@case
+def a_csv_line_of_55_mb(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "op_statistic.csv"
+    header, first, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([header, first + "x" * int(55 * MB * part), *rows, ""]))
 
 
 # -- large tables ----------------------------------------------------------------------------------------------------
@@ -735,6 +795,62 @@ def a_million_labels(place: Path, part: float) -> None:
     _trace(place, (f'{{{said}, "pid": {at}, "args": {{"labels": "GPU {at}"}}}}' for at in range(count)))
 
 
+@case
+def scalars_for_events(place: Path, part: float) -> None:
+    _trace(place, ("1" for _ in range(int(2_000_000 * part))))
+
+
+@case
+def lists_for_events(place: Path, part: float) -> None:
+    _trace(place, ("[]" for _ in range(int(2_000_000 * part))))
+
+
+@case
+def scalars_among_events(place: Path, part: float) -> None:
+    event = next(_operators(1, '"name": "op", "pid": 1, "tid": 1, "args": {}'))
+    _trace(place, (event if number % 100 else "1" for number in range(int(1_000_000 * part))))
+
+
+@case
+def an_argument_of_a_million_scalars(place: Path, part: float) -> None:
+    _trace(
+        place,
+        _operators(20, f'"name": "op", "pid": 1, "tid": 1, "args": {{"Input Dims": [{"1," * int(10**6 * part)}1]}}'),
+    )
+
+
+@case
+def an_event_name_of_30_mb(place: Path, part: float) -> None:
+    _trace(place, _operators(10, f'"name": "{"x" * int(30 * MB * part)}", "pid": 1, "tid": 1, "args": {{}}'))
+
+
+def _packed(place: Path, pack: Callable[[bytes], Iterable[bytes]]) -> None:
+    generate("pt-torch", seed=1).write(place)
+    trace = next(place.rglob("*.pt.trace.json"))
+    raw = trace.read_bytes()
+    trace.unlink()
+    with trace.with_name(f"{trace.name}.gz").open("wb") as file:
+        file.writelines(pack(raw))
+
+
+@case
+def a_gzip_header_of_5_mb(place: Path, part: float) -> None:
+    """A name of the file, which may be as long as it likes (RFC 1952, FNAME)."""
+    name = b"x" * int(5 * MB * part)
+    _packed(place, lambda raw: [b"\x1f\x8b\x08\x08\0\0\0\0\0\xff", name, b"\0", gzip.compress(raw)[10:]])
+
+
+@case
+def a_million_empty_gzip_members(place: Path, part: float) -> None:
+    _packed(place, lambda raw: [gzip.compress(raw), gzip.compress(b"") * int(10**6 * part)])
+
+
+@case
+def a_gzip_of_empty_blocks(place: Path, part: float) -> None:
+    begin, block = b"\x1f\x8b\x08\0\0\0\0\0\0\xff", b"\0\0\0\xff\xff"
+    _packed(place, lambda raw: [begin, *repeated(block, 300 * MB * part)])
+
+
 # -- traces of an NPU --------------------------------------------------------------------------------------------------
 
 
@@ -800,6 +916,161 @@ def a_million_process_names_in_a_trace_view(place: Path, part: float) -> None:
 @case
 def a_million_labels_in_a_trace_view(place: Path, part: float) -> None:
     _view(place, '"ph": "M", "name": "process_labels", "pid": #, "tid": 0, "args": {"labels": "NPU #"}', part)
+
+
+# -- every reader ------------------------------------------------------------------------------------------------------
+
+#: By format: a layout and conditions of the generator, and a file of that format in what they write.
+FILES: dict[str, tuple[str, dict[str, bool], str]] = {
+    "columns": ("minddata", {}, "dataset_iterator_profiling_*.txt"),
+    "cpu-framework": ("ms-2.5+cpu", {}, "cpu_framework_*.txt"),
+    "cpu-op-timestamps": ("ms-2.5+cpu", {}, "cpu_op_execute_timestamp_*.txt"),
+    "csv": ("pt-npu", {}, "op_statistic.csv"),
+    "csv-spaced": ("ms-1.x", {}, "output_timeline_data_*.txt"),
+    "dot": ("ir", {"dot": True}, "*.dot"),
+    "gpu-activity-timestamps": ("ms-2.0", {"gpu": True}, "activity_execute_timestamp_*.txt"),
+    "gpu-op-timestamps": ("ms-2.0", {"gpu": True}, "gpu_op_execute_timestamp_*.txt"),
+    "gpu-step-points": ("ms-2.0", {"gpu": True}, "step_trace_profiling_*.txt"),
+    "ir": ("ir", {}, "*validate*.ir"),
+    "json": ("pt-npu", {}, "profiler_info*.json"),
+    "log": ("pt-npu", {}, "profiler_*.log"),
+    "ragged": ("minddata", {}, "minddata_pipeline_summary_*.csv"),
+    "sqlite": ("pt-npu", {"text": False, "db": True}, "ascend_pytorch_profiler*.db"),
+    "tfrecord": ("summary", {}, "*_MS"),
+    "tracker-graph": ("memtrack", {}, "tracker_graph.ir"),
+    "trace": ("pt-torch", {}, "*.pt.trace.json"),
+    "whitespace": ("ms-2.0", {"npu": True, "cpu_device": False}, "output_op_compute_time_?.txt"),
+}
+_SEPARATORS = {"csv": b",", "csv-spaced": b", ", "ragged": b",", "json": b", ", "trace": b", ", "cpu-framework": b";"}
+#: What is done to a right file: its format, its bytes and a part of the size -> the bytes in pieces.
+Damage = Callable[[str, bytes, float], Iterable[bytes]]
+DAMAGES: dict[str, Damage] = {}
+
+
+def damage(make: Damage) -> Damage:
+    """Register what is done to a file of every format under the name of the function."""
+    DAMAGES[make.__name__.replace("_", " ")] = make
+    return make
+
+
+def _last_line(raw: bytes) -> tuple[bytes, bytes]:
+    """Return what is before the last line that is not blank, and this line without its break."""
+    body = raw.rstrip(b"\n")
+    at = body.rfind(b"\n") + 1
+    return body[:at], body[at:]
+
+
+@damage
+def a_token_of_60_mb(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    before, line = _last_line(raw)
+    words = list(re.finditer(rb"[A-Za-z0-9]+", line)) or [re.match(b"", line)]
+    at = words[len(words) // 2].end()
+    yield before + line[:at]
+    yield from repeated(b"x", 60 * MB * part)
+    yield line[at:] + b"\n"
+
+
+@damage
+def a_line_of_60_mb_of_tokens(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    before, line = _last_line(raw)
+    yield before + line
+    yield from repeated(_SEPARATORS.get(form, b" ") + b"1", 60 * MB * part)
+    yield b"\n"
+
+
+@damage
+def a_first_line_of_100_000_tokens(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    first, rest = raw.split(b"\n", 1) if b"\n" in raw else (raw, b"")
+    separator = _SEPARATORS.get(form, b" ")
+    yield first + b"".join(separator + b"c%d" % number for number in range(int(100_000 * part))) + b"\n" + rest
+
+
+@damage
+def a_last_line_a_million_times(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    yield raw
+    yield from repeated(_last_line(raw)[1][:1000] + b"\n", min(100 * MB, 10**6 * len(_last_line(raw)[1])) * part)
+
+
+@damage
+def a_number_of_100_000_digits(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    numbers = list(re.finditer(rb"[0-9]+", raw)) or [re.match(b"", raw)]
+    last = numbers[-1]
+    yield raw[: last.start()] + b"9" * int(100_000 * part) + raw[last.end() :]
+
+
+@damage
+def zeros_of_300_mb(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    yield raw
+    yield from repeated(b"\0", 300 * MB * part)
+
+
+@damage
+def null_bytes_between_all_characters(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    yield raw.decode("utf-8", "replace").encode("utf-16")
+
+
+@damage
+def line_breaks_of_100_mb(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    yield raw
+    yield from repeated(b"\r", 100 * MB * part)
+    yield b"\n"
+
+
+@damage
+def brackets_of_10_mb(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    before, line = _last_line(raw)
+    yield before + line[: len(line) // 2]
+    yield from repeated(b"[", 5 * MB * part)
+    yield from repeated(b"]", 5 * MB * part)
+    yield line[len(line) // 2 :] + b"\n"
+
+
+@damage
+def quotation_marks_of_60_mb(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    before, line = _last_line(raw)
+    yield before + line[: len(line) // 2]
+    yield from repeated(b'"', 60 * MB * part)
+    yield line[len(line) // 2 :] + b"\n"
+
+
+@damage
+def texts_of_two_lines_in_quotation_marks(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    before, line = _last_line(raw)
+    yield before + line + b"\n"
+    yield from repeated(b'"' + line[:200].replace(b'"', b"") + b"\n" + b'"\n', 60 * MB * part)
+
+
+@damage
+def a_broken_character_behind_100_mb(form: str, raw: bytes, part: float) -> Iterator[bytes]:
+    yield raw
+    yield from repeated(b"x\n" * 8, 100 * MB * part)
+    yield b"\xff\n"
+
+
+def repeated(text: bytes, size: float) -> Iterator[bytes]:
+    """Yield a text again and again, in pieces of a megabyte: about so many bytes."""
+    piece = text * max(1, MB // len(text))
+    left = int(size)
+    while left > 0:
+        yield piece[: max(len(text), min(left, len(piece)) // len(text) * len(text))]
+        left -= len(piece)
+
+
+def _damaged(form: str, made: Damage) -> Maker:
+    def make(place: Path, part: float) -> None:
+        layout, conditions, name = FILES[form]
+        generate(layout, seed=1, conditions=conditions).write(place)
+        path = sorted(place.rglob(name))[0]
+        raw = path.read_bytes()
+        with path.open("wb") as file:
+            file.writelines(made(form, raw, part))
+
+    return make
+
+
+#: Every reader with every damage, as inputs of their own.
+DAMAGED = {f"{form}: {name}": _damaged(form, made) for form in FILES for name, made in DAMAGES.items()}
+CASES |= DAMAGED
 
 
 # -- the table -------------------------------------------------------------------------------------------------------

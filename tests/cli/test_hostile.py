@@ -366,8 +366,22 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "a whitespace table of a million columns": (1, 3, "1000000 columns"),
     "a whitespace line of 500 000 cells": (1, 3, "the row has 500000 cells"),
     "millions of blank lines in a csv": (1, 3, "the row has 0 cells"),
-    "millions of blank lines in a columns table": (1, 3, "more than the 4000000 that are read whole"),
+    "millions of blank lines in a columns table": (1, 3, "more than the 4000000 cells that are read"),
     "millions of lines in a log": (1, 0, "PASSED"),
+    "a csv line of 55 mb": (1, 3, "the row has more than"),
+    "csv rows of 2 mb": (1, 3, "its names and shapes have more than the 33554432 characters"),
+    "a database of 10 000 tables": (1, 0, "PASSED"),
+    "a database blob of 100 mb": (1, 3, "a row in it has more than 2097152 bytes"),
+    "a database whose schema is no sql": (1, 3, "malformed database schema"),
+    "a database of which a page is its own child": (1, 3, "SQLite finds it damaged"),
+    "scalars for events": (1, 3, "an event is not an object: '1'"),
+    "lists for events": (1, 3, "an event is not an object: '[]'"),
+    "scalars among events": (1, 3, "an event is not an object: '1'"),
+    "an argument of a million scalars": (1, 0, "PASSED"),
+    "an event name of 30 mb": (1, 3, "no event ends within"),
+    "a gzip header of 5 mb": (1, 3, "it is not whole gzip"),
+    "a million empty gzip members": (1, 0, "PASSED"),
+    "a gzip of empty blocks": (1, 3, "it is not whole gzip"),
     "a csv cell of 100 mb": (1, 3, "the row has more than"),
     "a quoted csv cell of 100 mb": (1, 3, "no quotation mark ends the cell"),
     "one quote that is never closed in a small table": (1, 3, "unexpected end of data"),
@@ -403,6 +417,7 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "steps of a thousand ranks": (1, 3, "the largest of its ranks is 1023 us"),
     "a million rows of output timeline data": (0.3, 3, "it begins at"),
     "two million rows of l2 cache": (1, 3, "I114"),
+    "two million rows of memory record": (1, 3, "I107"),
     "two million rows of soc pmu": (1, 0, "PASSED"),
     "a million rows of kernel details": (0.7, 3, "I101"),
     "a million rows of npu module mem": (1, 3, "I106"),
@@ -451,7 +466,15 @@ INPUTS = [
 
 #: What is checked as large as it is: each way to grow, and of each reader what costs it most.
 WHOLE = GROWING | {
+    ("a csv line of 55 mb", 1),
+    ("a database of 10 000 tables", 1),
+    ("a database of which a page is its own child", 1),
+    ("a gzip header of 5 mb", 1),
     ("a json list of 20 mb", 1),
+    ("an event name of 30 mb", 1),
+    ("csv rows of 2 mb", 1),
+    ("scalars for events", 1),
+    ("two million rows of memory record", 1),
     ("a quoted csv cell of 100 mb", 1),
     ("a million rows of kernel details", 0.7),
     ("a million values of one tag", 1),
@@ -467,8 +490,18 @@ WHOLE = GROWING | {
 SMALLER = 16
 LIMITS = (
     *("BLOCK_BYTES", "LONGEST_ROW", "MAX_CELLS", "MAX_COLUMNS", "MAX_INSTRUCTIONS", "MAX_JSON_BYTES", "MAX_LOG_BYTES"),
-    *("MAX_PROCESSES", "MAX_RECORDS", "MAX_RECORD_BYTES", "MAX_SEARCHED_BYTES", "MAX_TEXT", "MAX_TEXTS", "MAX_THREADS"),
-    "MAX_VALUES",
+    *(
+        "MAX_CHARACTERS",
+        "MAX_EVENT_BYTES",
+        "MAX_PROCESSES",
+        "MAX_RECORDS",
+        "MAX_RECORD_BYTES",
+        "MAX_SEARCHED_BYTES",
+        "MAX_TEXT",
+        "MAX_TEXTS",
+        "MAX_THREADS",
+    ),
+    *("MAX_HELD_BYTES", "MAX_LINE_BYTES", "MAX_VALUES"),
 )
 #: Twenty times the work for the same bytes: the ratio of its limits is what it tries.
 ONLY_WHOLE = ("many columns with a default", 1)
@@ -531,6 +564,21 @@ def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, monkeypatch, name
     if (name, part) in GROWING:
         # What every command costs is in both.
         assert cost.cpu_s < 6 * cost_of(part / 4).cpu_s
+
+
+#: What no reader can tell from what is right: more of a log, a text in a drawing or in a line that is only counted.
+HARMLESS = {"log", "dot", "ir", "tracker-graph", "cpu-framework", "ragged", "columns", "trace"}
+
+
+@pytest.mark.parametrize("name", sorted(hostile.DAMAGED))
+@pytest.mark.variants(3)
+def test_a_damaged_file_of_every_format_is_bounded(tmp_path, monkeypatch, name):
+    """As large as it is: the process is stopped above 512 MB, and after so many CPU seconds."""
+    monkeypatch.delenv("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", raising=False)
+    hostile.DAMAGED[name](tmp_path, 1)
+    cost = hostile.check(tmp_path, seconds=CPU_S, peak_kib=512 * 1024)
+    assert cost.status == 3 or (cost.status == 0 and name.partition(":")[0] in HARMLESS), cost.text[-2000:]
+    assert "Traceback" not in cost.text
 
 
 def test_what_is_tried_as_large_as_it_is_is_an_input():

@@ -9,13 +9,15 @@ distribution with an entry point in `perfguard.readers`.
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.table import MAX_TEXT, Cells, Table, Unreadable
 from perfguard.extensions import Registry
 from perfguard.opening import NotRegular, Outside, open_regular
 
@@ -34,6 +36,14 @@ MAX_RATIO = 200
 MAX_COLUMNS = 20_000
 #: The largest number of cells of a table that are Python texts before they are columns.
 MAX_CELLS = 4_000_000
+#: The longest line of a text; the shapes of a fused operator with thousands of inputs take some hundred KiB.
+MAX_LINE_BYTES = 14 * 1024**2
+#: The largest size of the cells of a text table in memory.
+MAX_HELD_BYTES = 96 * 1024**2
+#: How many rows of a text table are Python texts at a time.
+_BLOCK_ROWS = 16_384
+#: How much of a text is read at a time.
+BLOCK_BYTES = 1024**2
 _SPARSE_FROM = 16 * 1024**2
 #: A trace with more objects than the first has at least the second number of bytes for each.
 _MANY_OBJECTS, _SHORTEST_EVENT = 10_000, 24
@@ -112,33 +122,63 @@ def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
 
 def decode_text(raw: bytes) -> str:
     """Decode UTF-8; raises `Unreadable` with the line of the first broken byte."""
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise Unreadable(f"byte {error.start} (0x{raw[error.start]:02x}) is not UTF-8", f":{line}") from error
+    return _decoded(raw, 0, 0)
 
 
-def read_text(path: Path) -> str:
-    """Read a text whole, with its line breaks; raises `Unreadable` if it is empty or its last line has no line break.
+def text_blocks(path: Path, *, most_bytes: int = MAX_BYTES) -> Iterator[str]:
+    """Yield a text in blocks of whole lines, each with its line break.
 
-    All writers of these formats end the last line: without its end, the file was cut off, maybe in the middle of a number.
+    Raises `Unreadable` if the text is empty, not UTF-8 or too long, has a line that is too long, or if its last line has no
+    line break: all writers of these formats end the last line. Without its end, the file was cut off, maybe in a number.
     """
-    text = decode_text(read_bytes(path))
-    if not text:
-        raise Unreadable("it is empty")
-    if not text.endswith(("\n", "\r")):
-        raise Unreadable("its last line is cut off: no line break at the end", f":{text.count(chr(10)) + 1}")
-    return text
+    with open_file(path) as file:
+        position, lines = 0, 0
+        while block := file.read(BLOCK_BYTES):
+            rest = b"" if block.endswith(b"\n") else file.readline(MAX_LINE_BYTES)
+            block += rest
+            is_whole = block.endswith(b"\n") or (block.endswith(b"\r") and len(rest) < MAX_LINE_BYTES)
+            cut = len(block) if is_whole else block.rfind(b"\n") + 1
+            if text := _decoded(block[:cut], position, lines):
+                yield text
+            position, lines = position + len(block), lines + block.count(b"\n")
+            if not is_whole:
+                is_long = len(rest) == MAX_LINE_BYTES
+                wrong = f"the line has more than {MAX_LINE_BYTES} bytes" if is_long else _CUT_OFF
+                raise Unreadable(wrong, f":{lines + 1}")
+            if position > most_bytes:
+                raise Unreadable(f"it has more than the {most_bytes} bytes that are read of a text")
+        if not position:
+            raise Unreadable("it is empty")
 
 
-def read_cells(path: Path) -> str:
-    """Read the text of a table, as `read_text` does; also raises `Unreadable` for too many cells."""
-    text = read_text(path)
-    cells = sum(map(text.count, " \t,;\n"))
-    if cells > MAX_CELLS:
-        raise Unreadable(f"it has about {cells} cells, more than the {MAX_CELLS} that are read whole")
-    return text
+_CUT_OFF = "its last line is cut off: no line break at the end"
+
+
+def _decoded(raw: bytes, position: int, lines: int) -> str:
+    try:
+        return raw.decode("utf-8" if position else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = lines + raw.count(b"\n", 0, error.start) + 1
+        what = f"byte {position + error.start} (0x{raw[error.start]:02x}) is not UTF-8"
+        raise Unreadable(what, f":{line}") from error
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a table without their line breaks, each with its number.
+
+    Raises `Unreadable` as `text_blocks` does, and for more cells, or more memory for them, than one table may have.
+    """
+    number = cells = held = 0
+    for block in text_blocks(path):
+        cells += sum(map(block.count, " \t,;\n"))
+        if cells > MAX_CELLS:
+            raise Unreadable(f"it has more than the {MAX_CELLS} cells that are read of a text")
+        # One character beyond Latin-1 makes all characters of a text two or four bytes long.
+        held += len(block) * (1 if block.isascii() else 4)
+        if held > MAX_HELD_BYTES:
+            raise Unreadable(f"its cells are more than {MAX_HELD_BYTES} bytes")
+        for number, line in enumerate(block[:-1].split("\n"), start=number + 1):  # noqa: B020 - it goes on counting
+            yield number, line.removesuffix("\r")
 
 
 def refuse_repeated_names(header: Sequence[str], place: str) -> None:
@@ -147,12 +187,31 @@ def refuse_repeated_names(header: Sequence[str], place: str) -> None:
         raise Unreadable(f"its header names {', '.join(map(repr, repeated))} more than once", place)
 
 
-def text_table(rows: Iterable[Sequence[str]], columns: Iterable[str], lines: Iterable[int]) -> Table:
-    """Return rows of text cells as a table; `lines` are the numbers of their lines."""
+def text_table(rows: Iterable[tuple[int, Sequence[str]]], columns: Iterable[str]) -> Table:
+    """Return rows of text cells as a table, each given with the number of its line; some thousand are Python texts at a time.
+
+    Raises `Unreadable` for a cell that is too long.
+    """
     import polars as pl
 
-    frame = pl.DataFrame(list(rows), schema=dict.fromkeys(columns, pl.String), orient="row")
-    return Table(frame=frame, cells=Cells.TEXT, lines=tuple(lines))
+    schema = dict.fromkeys(columns, pl.String)
+    frames, lines = [pl.DataFrame(schema=schema)], array("q")
+    numbered = iter(rows)
+    while block := list(islice(numbered, _BLOCK_ROWS)):
+        frames.append(pl.DataFrame([row for _, row in block], schema=schema, orient="row"))
+        lines.extend(line for line, _ in block)
+    frame = pl.concat(frames, rechunk=True)
+    refuse_long_cells(frame, lines)
+    return Table(frame=frame, cells=Cells.TEXT, lines=lines)
+
+
+def refuse_long_cells(frame: pl.DataFrame, lines: Sequence[int]) -> None:
+    """Raise `Unreadable` if a cell of a table of texts is longer than a text in any table may be."""
+    for column in frame:
+        sizes = column.str.len_bytes()
+        if (at := sizes.arg_max()) is not None and sizes[at] > MAX_TEXT:
+            what = f"{column.name} has {sizes[at]} bytes, more than the {MAX_TEXT} that are read"
+            raise Unreadable(what, f":{lines[at]}")
 
 
 def refuse_short_events(objects: int, size: int) -> None:

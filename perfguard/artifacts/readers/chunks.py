@@ -22,7 +22,7 @@ from perfguard.artifacts.table import Unreadable
 #: The size of a chunk: its text, objects and columns fit the cache of a core, which halves the CPU time of 8 MB chunks.
 CHUNK_BYTES = 1024 * 1024
 #: The longest event, and the longest document around the events, that is read.
-MAX_EVENT_BYTES = 128 * 1024**2
+MAX_EVENT_BYTES = 16 * 1024**2
 #: The part at the end of a chunk that is searched for a cut before the whole chunk is.
 _TAIL_BYTES = 4 * 1024
 

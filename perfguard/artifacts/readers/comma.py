@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import MAX_BYTES, MAX_COLUMNS, Content, read_cells, refuse_repeated_names
+from perfguard.artifacts.readers import MAX_BYTES, MAX_COLUMNS, Content, numbered_lines, refuse_repeated_names
 from perfguard.artifacts.table import Unreadable, json_value, number_of
 
 
@@ -58,10 +58,9 @@ def read_ragged(path: Path, schema: Mapping[str, Any]) -> Content:
     does not read as its type stays text too, so that the schema says what is wrong with it. Raises `Unreadable` for an
     empty or cut off file, a blank line, and a key that is there twice. Source: MindSpore 2.0 and 2.10, csv.writer.
     """
-    text = read_cells(path)
     properties = schema.get("properties", {})
     document: dict[str, list[Any]] = {}
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader((f"{line}\n" for _, line in numbered_lines(path)), strict=True)
     try:
         for row in reader:
             if not row:

@@ -19,7 +19,7 @@ from perfguard.artifacts.grammar import REGULAR_LINE, Grammar, grammar_of, line_
 from perfguard.artifacts.readers import open_file, refuse_repeated_names
 from perfguard.artifacts.readers.comma import header_of, rows_of, wrong_length
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, RowError, RowSchema, documents_in_cells
-from perfguard.artifacts.table import Cells, Table, Unreadable, as_int64, nanoseconds, quantity
+from perfguard.artifacts.table import MAX_TEXT, Cells, Table, Unreadable, as_int64, nanoseconds, quantity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,11 +31,9 @@ _BLANKS = " \t"
 BLOCK_BYTES = 4 * 1024**2
 #: To make a grammar takes longer than to parse this much without one.
 GRAMMAR_FROM = 1024**2
-#: How long one row may be; the shapes of a fused operator with thousands of inputs are longer than any block.
-LONGEST_ROW = 56 * 1024**2
+#: How long one row may be; the shapes of a fused operator with thousands of inputs take some hundred KiB.
+LONGEST_ROW = MAX_TEXT
 
-#: How much the csv module needs for each character of a cell within quotation marks.
-_QUOTED_BYTES = 4
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 _NO_END = "unexpected end of data"
@@ -231,7 +229,7 @@ class _Pass:
                 break
             block = rest + source.take(line + rest.count(b"\n"))
             # Twice as much each time, so that a long cell is not read over and over again.
-            while len(block) < min(2 * len(rest), LONGEST_ROW // _QUOTED_BYTES) and not source.is_at_end():
+            while len(block) < min(2 * len(rest), LONGEST_ROW) and not source.is_at_end():
                 block += source.take(line + block.count(b"\n"))
         source.refuse_change()
 
@@ -376,8 +374,8 @@ class _Pass:
         if not unreadable.message.endswith(_NO_END) or source.is_at_end():
             raise unreadable
         rest = block[_end_of_line(block, begins - line) :]
-        if len(rest) > (longest := LONGEST_ROW // _QUOTED_BYTES):
-            message = f"the row has more than {longest} bytes: no quotation mark ends the cell"
+        if len(rest) > LONGEST_ROW:
+            message = f"the row has more than {LONGEST_ROW} bytes: no quotation mark ends the cell"
             raise Unreadable(message, f":{begins + 1}")
         return begins, rest
 

@@ -7,6 +7,7 @@ If the decoder refuses a chunk, its events are decoded in smaller and smaller gr
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
@@ -35,6 +36,17 @@ _ASCII = 127
 _EMPTY = b"{} \t\r\n"
 
 
+class _AnyObject(msgspec.Struct, gc=False):
+    """An object whatever its keys."""
+
+
+class _Event:
+    """An event that was looked at."""
+
+
+_EVENT = _Event()
+
+
 class EventDecoder:
     """Decodes the chunks of a trace with a compiled schema, one after the other, and collects the violations.
 
@@ -58,6 +70,7 @@ class EventDecoder:
             self._kinds |= {kind.struct: number, kind.tolerant: number}
         self._known_keys = frozenset(schema.row["properties"])
         self._raw = msgspec.json.Decoder(list[Raw])
+        self._shapes = msgspec.json.Decoder(list[_AnyObject])
         self._keyed = msgspec.json.Decoder(list[dict[str, Raw]])
         self._open = [number for number, kind in enumerate(schema.kinds) if kind.is_open]
         # All kinds have their keys from the same schema; the remaining checks differ by which arguments are kept.
@@ -108,10 +121,29 @@ class EventDecoder:
     # -- narrowing down ------------------------------------------------------------------------------------------
 
     def _split(self, view: memoryview) -> list[Raw]:
+        self._refuse_other_than_objects(view)
         refuse_short_events(int(np.count_nonzero(np.frombuffer(view, np.uint8) == ord("{"))), len(view))
         _refuse_broken_characters(view)
         try:
             return self._raw.decode(view)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise meaning(error) from error
+
+    def _refuse_other_than_objects(self, view: memoryview) -> None:
+        """Raise `Unreadable` for the first event that is not an object, and decode none behind it: there may be millions."""
+        try:
+            self._shapes.decode(view)
+        except msgspec.ValidationError:
+            count = itertools.count(self.rows)
+
+            def look(kind: type[_Event], value: object) -> _Event:
+                row = next(count)
+                if not isinstance(value, dict):
+                    text = msgspec.json.encode(value)[:80].decode("utf-8", "replace")
+                    raise Unreadable(f"an event is not an object: {text!r}", f" {self.path}[{row}]")
+                return _EVENT
+
+            msgspec.json.decode(view, type=list[_Event], dec_hook=look)
         except (msgspec.DecodeError, RecursionError) as error:
             raise meaning(error) from error
 

@@ -25,9 +25,13 @@ class Words(dict[Any, int]):
     def __init__(self) -> None:
         super().__init__()
         self._listed: list[Any] = []
+        #: How long the texts are together.
+        self.characters = 0
 
     def __missing__(self, key: Any) -> int:
         number = self[key] = len(self)
+        if isinstance(key, str | bytes):
+            self.characters += len(key)
         return number
 
     def numbers(self, keys: Iterable[Any], count: int) -> Numbers:
@@ -64,6 +68,11 @@ class Vocabulary:
         #: By key of the arguments: raw JSON of repeated values, such as shapes.
         self.texts: dict[str, Words] = {}
         self.requested: set[ColumnName] = set()
+
+    @property
+    def characters(self) -> int:
+        """How long all texts are together."""
+        return sum(one.characters for one in (self.names, self.categories, *self.texts.values()))
 
     def words(self, column: str) -> Words:
         """Return the words whose numbers a column has."""

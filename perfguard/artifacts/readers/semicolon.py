@@ -7,11 +7,12 @@ cpu_gpu_timeline_generator.py and step_trace_parser.py read of them; no real fil
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfguard.artifacts.readers import Content, read_cells, text_table
+from perfguard.artifacts.readers import Content, numbered_lines, refuse_long_cells, text_table
 from perfguard.artifacts.table import Cells, Table, Unreadable
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def _executions(path: Path, split: Callable[[Any], pl.Expr], counts: Collection[
         raise Unreadable(f"{execution[:120]!r} is not {form}", f":{number}")
     numbers = pl.col("execution").str.split_exact(",", 2).struct.rename_fields(["start", "duration", "thread"])
     cells = frame.select("full_op_name", "op_side", numbers).unnest("execution").fill_null("")
-    return Content(table=Table(frame=cells, cells=Cells.TEXT, lines=tuple(frame["line"].to_list())))
+    lines = array("q", frame["line"].to_numpy().tobytes())
+    refuse_long_cells(cells, lines)
+    return Content(table=Table(frame=cells, cells=Cells.TEXT, lines=lines))
 
 
 def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -53,8 +56,8 @@ def read_framework(path: Path, schema: Mapping[str, Any]) -> Content:
 
     One row for each execution: op_type (blank for some operators in PyNative mode of 2.10), op_name, graph_id, inputs.
     """
-    rows = [parts for _, parts in _fields(path, "type;name;graph_id;inputs", str.split)]
-    return Content(table=text_table(rows, ("op_type", "op_name", "graph_id", "inputs"), range(1, len(rows) + 1)))
+    rows = _fields(path, "type;name;graph_id;inputs", str.split)
+    return Content(table=text_table(rows, ("op_type", "op_name", "graph_id", "inputs")))
 
 
 def read_activity_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -62,8 +65,8 @@ def read_activity_timestamps(path: Path, schema: Mapping[str, Any]) -> Content:
 
     One row for each execution: name, stream_id, start [ns], duration [us].
     """
-    rows = [parts for _, parts in _fields(path, "name;stream;start;duration")]
-    return Content(table=text_table(rows, ("name", "stream_id", "start", "duration"), range(1, len(rows) + 1)))
+    rows = _fields(path, "name;stream;start;duration")
+    return Content(table=text_table(rows, ("name", "stream_id", "start", "duration")))
 
 
 def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -72,8 +75,11 @@ def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
     One row for each point: line (an operator, or a step with asynchronous launch), op_name, start and end (blank for none)
     in ns. Without asynchronous launch the file has counts of 10 ns.
     """
-    rows, lines = [], []
-    for number, line in _numbered(path):
+    return Content(table=text_table(_points(path), ("line", "op_name", "start", "end")))
+
+
+def _points(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in numbered_lines(path):
         cells = line.split()
         if not cells:
             raise Unreadable("the line is blank", f":{number}")
@@ -84,9 +90,7 @@ def read_step_points(path: Path, schema: Mapping[str, Any]) -> Content:
                 raise Unreadable(f"{cell[:120]!r} is not {'operator,time' if named else 'start,end'}", f":{number}")
             if not named:
                 times = [f"{time}0" if time.isdigit() else time for time in times]
-            rows.append([str(number), name, times[0], times[1] if len(times) == 2 else ""])
-            lines.append(number)
-    return Content(table=text_table(rows, ("line", "op_name", "start", "end"), lines))
+            yield number, [str(number), name, times[0], times[1] if len(times) == 2 else ""]
 
 
 def _fields(
@@ -94,14 +98,8 @@ def _fields(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the fields of every line; raises `Unreadable` for another number of fields than in `form`."""
     separators = form.count(";")
-    for number, line in _numbered(path):
+    for number, line in numbered_lines(path):
         parts = split(line, ";", separators)
         if len(parts) <= separators:
             raise Unreadable(f"the line has {len(parts)} fields, not {form}", f":{number}")
         yield number, parts
-
-
-def _numbered(path: Path) -> Iterator[tuple[int, str]]:
-    # MindSpore runs on Windows too, where text files get CRLF.
-    text = read_cells(path).replace("\r\n", "\n")
-    yield from enumerate(text[:-1].split("\n"), start=1)

@@ -64,8 +64,8 @@ class Source:
                 if not count:
                     break
                 filled += count
-        except (igzip_lib.IsalError, EOFError, zlib.error, OSError) as error:  # type: ignore[misc]
-            # Of a damaged stream igzip raises an error of its own, which is none of the others.
+        except (igzip_lib.IsalError, EOFError, zlib.error, OSError, OverflowError) as error:  # type: ignore[misc]
+            # Of a damaged stream igzip raises an error of its own, and of a header beyond its buffer an `OverflowError`.
             raise Unreadable(
                 f"it is not whole gzip: {error} (after {self.position + filled} bytes unpacked)"
             ) from error

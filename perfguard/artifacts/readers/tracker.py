@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import MAX_CELLS, Content, open_file, read_text, text_table
+from perfguard.artifacts.readers import Content, numbered_lines, open_file, text_table
 from perfguard.artifacts.table import Unreadable
 
 #: The first line of a task: what it writes, its name, what it reads, its number in task.csv.
 _TASK = re.compile(r"(\(.*\) = .*\(.*\)), task_info: ([0-9]{1,19}), attrs \{.*\} ?")
 _TYPES, _STACK = re.compile(r"    \(.*\) <- \(.*\)"), "    # "
-_LINES = 3
 
 
 def read_tracker_graph(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -24,22 +23,19 @@ def read_tracker_graph(path: Path, schema: Mapping[str, Any]) -> Content:
     Source: MindSpore 2.6 to 2.10: tracker_graph.cc, mem_tracker.cc (TrackerOperator::ToString, Dump); real output of 2.10.
     """
     with open_file(path) as file:
-        if not file.read(1):
-            return Content(table=text_table([], ("time_stamp", "call"), []))
-    lines = read_text(path).replace("\r\n", "\n").split("\n")[:-1]
-    if len(lines) > MAX_CELLS:
-        raise Unreadable(f"it has {len(lines)} lines, more than the {MAX_CELLS} that are read")
-    rows: list[tuple[str, str]] = []
-    numbers: list[int] = []
-    for first in range(0, len(lines), _LINES):
-        head, types, stack = (lines[first : first + _LINES] + [""] * _LINES)[:_LINES]
+        is_empty = not file.read(1)
+    return Content(table=text_table(() if is_empty else _tasks(path), ("time_stamp", "call")))
+
+
+def _tasks(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
+    lines = numbered_lines(path)
+    for number, head in lines:
+        types, stack = (next(lines, (0, ""))[1] for _ in range(2))
         found = _TASK.fullmatch(head)
         if found is None:
             raise Unreadable(
-                f"a task begins here, and this is none: {head[:80]!r}: part of it is missing", f":{first + 1}"
+                f"a task begins here, and this is none: {head[:80]!r}: part of it is missing", f":{number}"
             )
         if not _TYPES.fullmatch(types) or not stack.startswith(_STACK):
-            raise Unreadable("a task has no types or no stack: part of it is missing", f":{first + 1}")
-        rows.append((found[2], found[1]))
-        numbers.append(first + 1)
-    return Content(table=text_table(rows, ("time_stamp", "call"), numbers))
+            raise Unreadable("a task has no types or no stack: part of it is missing", f":{number}")
+        yield number, (found[2], found[1])

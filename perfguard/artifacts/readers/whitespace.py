@@ -7,12 +7,13 @@ flops_parser.py; read on real output of 1.x (mindinsight test data).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import MAX_COLUMNS, Content, read_cells, refuse_repeated_names, text_table
+from perfguard.artifacts.readers import MAX_COLUMNS, Content, numbered_lines, refuse_repeated_names, text_table
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.artifacts.table import Table, Unreadable, number_of
 
@@ -34,13 +35,11 @@ def read_whitespace(path: Path, schema: Mapping[str, Any]) -> Content:
 
     Raises `Unreadable` for an empty file, a last line that is cut off, and a row with more or fewer cells than its header.
     """
-    stripped = (line.strip(" \t\r") for line in read_cells(path)[:-1].split("\n"))
-    lines = [(number, line) for number, line in enumerate(stripped, start=1) if line and not _is_ornament(line)]
-    if not lines:
-        raise Unreadable("it has no header line", ":1")
+    stripped = ((number, line.strip(" \t\r")) for number, line in numbered_lines(path))
+    lines = ((number, line) for number, line in stripped if line and not _is_ornament(line))
     if is_table(schema) or "properties" not in schema:
         return Content(table=_read_section(lines, _rules(schema)))
-    return _read_sections(lines, schema)
+    return _read_sections(list(lines), schema)
 
 
 def read_columns(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -51,18 +50,25 @@ def read_columns(path: Path, schema: Mapping[str, Any]) -> Content:
     `Unreadable` for an empty or cut off file, a blank line, and a line whose number of cells is not the first one's.
     Source: MindSpore 2.0, `device_queue_profiling` and `minddata_aicpu` (which has its header in some versions only).
     """
-    text = read_cells(path)
     names = list(row_schema(schema)["properties"]) if schema else []
-    rows = [line.split() for line in text[:-1].split("\n")]
-    first = 1 if rows[0] == names else 0
-    width = len(rows[min(first, len(rows) - 1)])
-    for number, row in enumerate(rows[first:], start=first + 1):
+    rows = ((number, line.split()) for number, line in numbered_lines(path))
+    begin = next(rows)
+    first = next(rows, None) if begin[1] == names else begin
+    number, cells = first or begin
+    width = len(cells)
+    if width > MAX_COLUMNS:
+        raise Unreadable(f"its first line has {width} cells, more than {MAX_COLUMNS}", f":{number}")
+    columns = [*names[:width], *(f"column {at}" for at in range(len(names) + 1, width + 1))]
+    return Content(table=text_table(_of_width(chain([first], rows) if first else (), width), columns))
+
+
+def _of_width(rows: Iterable[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
+    for number, row in rows:
         if len(row) != width or not row:
             raise Unreadable(
                 f"the line has {len(row)} cells, the first one {width}: {' '.join(row)[:120]!r}", f":{number}"
             )
-    columns = [*names[:width], *(f"column {number}" for number in range(len(names) + 1, width + 1))]
-    return Content(table=text_table(rows[first:], columns, range(first + 1, len(rows) + 1)))
+        yield number, row
 
 
 def _is_ornament(line: str) -> bool:
@@ -97,30 +103,35 @@ def _rules(schema: Mapping[str, Any]) -> _Rules:
     )
 
 
-def _read_section(lines: Sequence[tuple[int, str]], rules: _Rules) -> Table:
-    number, first = lines[0]
+def _read_section(lines: Iterable[tuple[int, str]], rules: _Rules) -> Table:
+    body = iter(lines)
+    number, first = next(body, (1, ""))
+    if not first:
+        raise Unreadable("it has no header line", ":1")
     header = _cut(first, rules.names)
     if any(number_of(cell) is not None for cell in header):
         cells = _row(first, rules.names, rules)
         if len(cells) > len(rules.names):
             raise Unreadable(f"the row has {len(cells)} cells and no header", f":{number}")
-        header, body = list(rules.names[: len(cells)]), lines
-    else:
-        body = lines[1:]
+        header, body = list(rules.names[: len(cells)]), chain([(number, first)], body)
     if len(header) > MAX_COLUMNS:
         raise Unreadable(f"its header has {len(header)} columns, more than {MAX_COLUMNS}", f":{number}")
     refuse_repeated_names(header, f":{number}")
-    rows = []
-    for at, line in body:
-        cells = _row(line, header, rules)
-        if len(cells) != len(header):
-            raise Unreadable(f"the row has {len(cells)} cells, the header {len(header)}: {line[:120]!r}", f":{at}")
-        rows.append(cells)
-    return text_table(rows, header, (at for at, _ in body))
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        for at, line in body:
+            cells = _row(line, header, rules)
+            if len(cells) != len(header):
+                raise Unreadable(f"the row has {len(cells)} cells, the header {len(header)}: {line[:120]!r}", f":{at}")
+            yield at, cells
+
+    return text_table(rows(), header)
 
 
 def _read_sections(lines: Sequence[tuple[int, str]], schema: Mapping[str, Any]) -> Content:
     """Cut a file of several tables where the header of the next one begins."""
+    if not lines:
+        raise Unreadable("it has no header line", ":1")
     rules = {name: _rules(part) for name, part in schema["properties"].items()}
     begins: dict[str, int] = {}
     for index, (_, line) in enumerate(lines):

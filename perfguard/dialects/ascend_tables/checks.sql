@@ -148,10 +148,7 @@ from memory_record where total_allocated_bytes > total_reserved_bytes + 2098
 -- source: torch_npu: _memory_view_parser.py, on three real files; MindSpore 2.10: ascend_memory_viewer.py
 -- message: {component} at {at_us:.3f} us does not follow the row it sums up: above is {above} at {above_us:.3f} us
 select cycle, row, component, timestamp_ns / 1000 as at_us, coalesce(above, 'nothing') as above, coalesce(above_ns, 0) / 1000 as above_us
-from (
-  select *, lag(component) over (partition by cycle order by row) as above, lag(timestamp_ns) over (partition by cycle order by row) as above_ns
-  from memory_record)
-where component in ('PTA+GE', 'MindSpore+GE') and (above_ns is distinct from timestamp_ns or above in ('PTA+GE', 'MindSpore+GE'))
+from record_sums where above_ns is distinct from timestamp_ns or above in ('PTA+GE', 'MindSpore+GE')
 
 -- check: combined_memory_is_the_sum
 -- each: kind = allocated; reserved
@@ -159,16 +156,8 @@ where component in ('PTA+GE', 'MindSpore+GE') and (above_ns is distinct from tim
 --   Newer versions interleave WORKSPACE in the same way: what a sum follows is an allocator.
 -- tolerance: 0.002 MB
 -- message: {component}: {here} bytes {kind}, the allocators above add up to {there}
-with kinds as (
-  select *, total_{kind}_bytes as bytes, component in ('PTA+GE', 'MindSpore+GE') as is_sum, component = 'GE' as is_ge,
-    coalesce(lead(component) over (partition by cycle order by row) in ('PTA+GE', 'MindSpore+GE'), false) as is_summed
-  from memory_record),
-sums as (
-  select *,
-    coalesce(last_value(case when is_summed and not is_ge and not is_sum then bytes end ignore nulls) over before, 0)
-      + coalesce(last_value(case when is_ge then bytes end ignore nulls) over before, 0) as there
-  from kinds window before as (partition by cycle order by row))
-select cycle, row, component, bytes as here, there from sums where is_sum and is_other_size(bytes, there)
+select cycle, row, component, total_{kind}_bytes as here, {kind}_there as there
+from record_sums where is_other_size(total_{kind}_bytes, {kind}_there)
 
 -- check: blocks_live_as_long_as_they_say
 -- code: I107
@@ -816,13 +805,8 @@ group by cycle having count(*) >= 10 and cycle not in (select cycle from memory_
 -- about: Total Active of a sum is that of the last record of PTA: GE has none.
 -- tolerance: 0.002 MB
 -- message: PTA+GE has {here} bytes active, the record of PTA above has {there}
-select cycle, row, total_active_bytes as here, there
-from (
-  select *, last_value(if(component <> 'GE' and component <> 'PTA+GE' and is_summed, total_active_bytes, null) ignore nulls) over (
-      partition by cycle, file order by row rows between unbounded preceding and current row) as there
-  from (
-    select *, coalesce(lead(component) over (partition by cycle, file order by row) = 'PTA+GE', false) as is_summed from memory_record))
-where component = 'PTA+GE' and is_other_size(total_active_bytes, there)
+select cycle, row, total_active_bytes as here, active_there as there
+from record_sums where component = 'PTA+GE' and is_other_size(total_active_bytes, active_there)
 
 -- check: allocators_are_summed_up
 -- about: A record of PTA has what is reserved, what is active and its stream, where versions have columns of them.

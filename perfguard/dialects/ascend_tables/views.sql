@@ -38,6 +38,28 @@ select distinct cycle, timestamp_ns as at_ns, total_allocated_bytes, total_reser
     partition by cycle, component, device_type order by row) end as grown_bytes
 from memory_record where component not in ('PTA+GE', 'MindSpore+GE', 'APP');
 
+-- Sums of both allocators (PTA+GE, MindSpore+GE) in memory_record: the row above each, what the row above and the last one of the other
+-- allocator add up to, and what was active at the last row of PTA. One pass over the rows, of which there may be millions.
+create view fill_record_sums as
+with ordered as (
+  select cycle, file, row, component, timestamp_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
+    component in ('PTA+GE', 'MindSpore+GE') as is_sum, component = 'GE' as is_ge,
+    lag(component) over near as above, lag(timestamp_ns) over near as above_ns,
+    not is_sum and not is_ge and coalesce(lead(component) over near in ('PTA+GE', 'MindSpore+GE'), false) as is_summed
+  from memory_record window near as (partition by cycle, file order by row)),
+added as (
+  select *,
+    last_value(if(is_summed, total_allocated_bytes, null) ignore nulls) over before as allocated,
+    last_value(if(is_ge, total_allocated_bytes, null) ignore nulls) over before as allocated_of_ge,
+    last_value(if(is_summed, total_reserved_bytes, null) ignore nulls) over before as reserved,
+    last_value(if(is_ge, total_reserved_bytes, null) ignore nulls) over before as reserved_of_ge,
+    last_value(if(is_summed, total_active_bytes, null) ignore nulls) over before as active_there
+  from ordered window before as (partition by cycle, file order by row rows between unbounded preceding and current row))
+select cycle, row, component, timestamp_ns, above, above_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
+  coalesce(allocated, 0) + coalesce(allocated_of_ge, 0) as allocated_there,
+  coalesce(reserved, 0) + coalesce(reserved_of_ge, 0) as reserved_there, active_there
+from added where is_sum;
+
 -- Allocations and releases of operator_memory, with the totals at that moment.
 create view fill_block_ends as
 select cycle, row, name, size_bytes, device_type, 'Allocation' as side, allocation_time_ns as at_ns,
