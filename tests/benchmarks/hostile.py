@@ -820,8 +820,8 @@ def an_argument_of_a_million_scalars(place: Path, part: float) -> None:
 
 
 @case
-def an_event_name_of_30_mb(place: Path, part: float) -> None:
-    _trace(place, _operators(10, f'"name": "{"x" * int(30 * MB * part)}", "pid": 1, "tid": 1, "args": {{}}'))
+def event_names_of_7_mb(place: Path, part: float) -> None:
+    _trace(place, _operators(50, f'"name": "op # {"x" * int(7 * MB * part)}", "pid": 1, "tid": 1, "args": {{}}'))
 
 
 def _packed(place: Path, pack: Callable[[bytes], Iterable[bytes]]) -> None:
@@ -834,9 +834,9 @@ def _packed(place: Path, pack: Callable[[bytes], Iterable[bytes]]) -> None:
 
 
 @case
-def a_gzip_header_of_5_mb(place: Path, part: float) -> None:
+def a_gzip_header_of_12_mb(place: Path, part: float) -> None:
     """A name of the file, which may be as long as it likes (RFC 1952, FNAME)."""
-    name = b"x" * int(5 * MB * part)
+    name = b"x" * int(12 * MB * part)
     _packed(place, lambda raw: [b"\x1f\x8b\x08\x08\0\0\0\0\0\xff", name, b"\0", gzip.compress(raw)[10:]])
 
 

@@ -141,7 +141,7 @@ def millions_of_empty_events(place: Path) -> None:
     trace(place, b'{"schemaVersion":1,"traceEvents":[' + b"{}," * 10_000_000 + b"{}]}")
 
 
-@case("S101", "1000000 columns")
+@case("S101", "the row has more than")
 def a_million_columns(place: Path) -> None:
     header = ",".join(f"c{number}" for number in range(10**6))
     (mindspore(place) / "FRAMEWORK" / "cpu_op_type_info_0.csv").write_text(header + "\n")
@@ -362,11 +362,11 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "a drawing that begins with blanks": (1, 3, "does not begin with a digraph"),
     "quotes of which none is closed": (1, 3, "part of it is missing"),
     "edges to nowhere": (1, 3, "no such node is drawn"),
-    "a table of a million columns": (1, 3, "1000000 columns"),
+    "a table of a million columns": (1, 3, "the row has more than"),
     "a whitespace table of a million columns": (1, 3, "1000000 columns"),
     "a whitespace line of 500 000 cells": (1, 3, "the row has 500000 cells"),
     "millions of blank lines in a csv": (1, 3, "the row has 0 cells"),
-    "millions of blank lines in a columns table": (1, 3, "more than the 4000000 cells that are read"),
+    "millions of blank lines in a columns table": (1, 3, "the line has 0 cells"),
     "millions of lines in a log": (1, 0, "PASSED"),
     "a csv line of 55 mb": (1, 3, "the row has more than"),
     "csv rows of 2 mb": (1, 3, "its names and shapes have more than the 33554432 characters"),
@@ -378,13 +378,13 @@ EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "lists for events": (1, 3, "an event is not an object: '[]'"),
     "scalars among events": (1, 3, "an event is not an object: '1'"),
     "an argument of a million scalars": (1, 0, "PASSED"),
-    "an event name of 30 mb": (1, 3, "no event ends within"),
-    "a gzip header of 5 mb": (1, 3, "it is not whole gzip"),
+    "event names of 7 mb": (1, 3, "its names, shapes and other texts have more than"),
+    "a gzip header of 12 mb": (1, 3, "it is not whole gzip"),
     "a million empty gzip members": (1, 0, "PASSED"),
     "a gzip of empty blocks": (1, 3, "it is not whole gzip"),
     "a csv cell of 100 mb": (1, 3, "the row has more than"),
     "a quoted csv cell of 100 mb": (1, 3, "no quotation mark ends the cell"),
-    "one quote that is never closed in a small table": (1, 3, "unexpected end of data"),
+    "one quote that is never closed in a small table": (1, 3, "no quotation mark ends the cell"),
     "quotes within cells": (1, 3, "the row has more than"),
     "call stacks in quotes": (0.3, 3, "44280 rows here, 18 cpu_op events in trace_view.json"),
     "a world of a billion ranks of which two are here": (1, 3, "and 999999898 more like it"),
@@ -469,9 +469,9 @@ WHOLE = GROWING | {
     ("a csv line of 55 mb", 1),
     ("a database of 10 000 tables", 1),
     ("a database of which a page is its own child", 1),
-    ("a gzip header of 5 mb", 1),
+    ("a gzip header of 12 mb", 1),
     ("a json list of 20 mb", 1),
-    ("an event name of 30 mb", 1),
+    ("event names of 7 mb", 1),
     ("csv rows of 2 mb", 1),
     ("scalars for events", 1),
     ("two million rows of memory record", 1),

@@ -22,7 +22,8 @@ from perfguard.artifacts.table import Unreadable
 #: The size of a chunk: its text, objects and columns fit the cache of a core, which halves the CPU time of 8 MB chunks.
 CHUNK_BYTES = 1024 * 1024
 #: The longest event, and the longest document around the events, that is read.
-MAX_EVENT_BYTES = 16 * 1024**2
+MAX_EVENT_BYTES = 8 * 1024**2
+MAX_AROUND_BYTES = 24 * 1024**2
 #: The part at the end of a chunk that is searched for a cut before the whole chunk is.
 _TAIL_BYTES = 4 * 1024
 
@@ -266,9 +267,9 @@ class Chunks:
                 self._header = text[:end]
                 self._keep_from(1 + end)
                 return
-            if self._at_end or len(text) >= MAX_EVENT_BYTES:
+            if self._at_end or len(text) >= MAX_AROUND_BYTES:
                 self._refuse_document(text)
-            self._enlarge()
+            self._enlarge(MAX_AROUND_BYTES)
 
     def _refuse_document(self, text: bytes) -> None:
         if self._at_end:
@@ -305,8 +306,8 @@ class Chunks:
         self._offset += position - 1
         self._filled = 1 + rest
 
-    def _enlarge(self) -> None:
-        if self._filled > MAX_EVENT_BYTES:
+    def _enlarge(self, most: int | None = None) -> None:
+        if self._filled > (most or MAX_EVENT_BYTES):
             raise Unreadable(
                 f"from byte {self._offset} on no event ends within {self._filled - 1} bytes: one of them is longer than is "
                 "read, or a bracket is missing"
@@ -386,7 +387,7 @@ class Chunks:
                 break
             if self._filled > len(self._buffer) - 2:
                 self._refuse_more()
-                self._enlarge()
+                self._enlarge(MAX_AROUND_BYTES)
             self._fill()
         self._refuse_more()
         self._footer = bytes(memoryview(self._buffer)[1 : self._filled])
