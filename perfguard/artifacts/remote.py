@@ -2,6 +2,8 @@
 
 A worker fetches the files of one cycle into a temporary directory, inspects it there, and removes it, so that the disk never
 holds more than the cycles being inspected. Places in findings are relative, as for local directories.
+
+A server may send more than it lists, or without an end. So all that is fetched is counted as it arrives, in bytes and in time.
 """
 
 from __future__ import annotations
@@ -9,14 +11,16 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from perfguard import scratch
-from perfguard.artifacts.readers import OPAQUE
+from perfguard.artifacts.readers import MAX_BYTES, OPAQUE
 from perfguard.artifacts.survey import (
     HEAD_BYTES,
     MAX_DEPTH,
@@ -32,6 +36,18 @@ from perfguard.findings import Code, Finding
 from perfguard.version import install_command
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::.*)?://")
+#: The largest size of a file whose size the server does not list, of `recording.json` and `steps.json`, and of all files of a
+#: cycle together; the last is also bounded by the space in the temporary folder.
+MAX_UNLISTED_BYTES = MAX_BYTES
+MAX_DOCUMENT_BYTES = 64 * 1024**2
+MAX_CYCLE_BYTES = 32 * 1024**3
+#: The largest answer of a web server that is held in memory: the page of a folder. One of 8 MiB lists 100 000 files.
+MAX_PAGE_BYTES = 8 * 1024**2
+#: How long a server may need for a list, and how long for each megabyte of a file.
+LISTING_S = 300
+MEGABYTE_S = 60
+#: Their folders are listed one after the other, so that a list ends at a bound; other servers list all files at once.
+_BY_FOLDER = ("http", "https")
 #: File systems that exist only in the process that filled them.
 _OF_ONE_PROCESS = frozenset({"memory"})
 
@@ -50,6 +66,101 @@ def local_path(name: str) -> Path | None:
 
 class Unfetched(OSError):
     """A file could not be fetched from a remote file system."""
+
+
+class _IsEnough(Exception):
+    """The beginning of a file has been fetched."""
+
+
+@cache
+def _options_of_web() -> Mapping[str, Any]:
+    """Return the options of fsspec for a web server whose answers are bounded."""
+    import aiohttp
+
+    class Bounded(aiohttp.ClientResponse):
+        """An answer that is read whole only if it is short, and comes in time."""
+
+        async def read(self) -> bytes:
+            if self._body is None:
+                end, found = time.monotonic() + MEGABYTE_S, bytearray()
+                async for part in self.content.iter_any():
+                    found += part
+                    if len(found) > MAX_PAGE_BYTES:
+                        self.close()
+                        raise Unfetched(f"the answer has more than {MAX_PAGE_BYTES} bytes")
+                    if time.monotonic() > end:
+                        self.close()
+                        raise Unfetched(f"the answer has not ended after {MEGABYTE_S} seconds")
+                self._body = bytes(found)
+            return self._body
+
+    async def client(**more: Any) -> aiohttp.ClientSession:
+        # A large file may take as long as it needs, as long as it arrives.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=MEGABYTE_S)
+        return aiohttp.ClientSession(**{"timeout": timeout, **more}, response_class=Bounded)
+
+    return {"get_client": client}
+
+
+def _options(url: str) -> dict[str, Any]:
+    names = [name for name in _BY_FOLDER if re.search(rf"(^|::){name}://", url)]
+    return {name: dict(_options_of_web()) for name in names}
+
+
+def _found(system: Any, top: str, *, by_folder: bool) -> dict[str, Any]:
+    """Return the entries below a folder by their names. Raises what the file system raises, and `Unfetched` after too long."""
+    if not by_folder:
+        found: dict[str, Any] = system.find(top, withdirs=True, detail=True)
+        return found
+    end = time.monotonic() + LISTING_S
+    found, waiting = {}, [(top, 0)]
+    while waiting and len(found) <= MAX_ENTRIES:
+        folder, depth = waiting.pop()
+        for entry in system.ls(folder, detail=True):
+            if entry["name"] in found:
+                continue
+            found[entry["name"]] = entry
+            if entry["type"] == "directory" and depth <= MAX_DEPTH:
+                waiting.append((entry["name"], depth + 1))
+        if time.monotonic() > end:
+            raise Unfetched(f"it has not ended after {LISTING_S} seconds and {len(found)} entries")
+    return found
+
+
+def _counting(limits: Mapping[str, int], free: int, head_bytes: int | None) -> Any:
+    """Return a callback of fsspec that counts the bytes of each file as they arrive, and raises `Unfetched` at a bound."""
+    from fsspec.callbacks import Callback
+
+    left = [free]
+
+    class Counting(Callback):  # type: ignore[misc]
+        """Counts one file, or the files of a call."""
+
+        def __init__(self, name: str | None = None) -> None:
+            super().__init__()
+            self.name = name
+            self.begun = time.monotonic()
+            self.received = 0
+
+        def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Counting:
+            return Counting(path_1)
+
+        def relative_update(self, inc: int = 1) -> None:
+            if self.name is None:
+                return
+            self.received += inc
+            left[0] -= inc
+            limit = limits.get(self.name, MAX_UNLISTED_BYTES)
+            if head_bytes is not None and self.received >= head_bytes:
+                raise _IsEnough
+            if self.received > limit or left[0] < 0:
+                raise Unfetched(f"{self.name} has more than the {min(limit, free)} bytes that are listed or read")
+            if time.monotonic() - self.begun > MEGABYTE_S * (1 + self.received / 1024**2):
+                raise Unfetched(
+                    f"{self.name} has sent {self.received} bytes after {MEGABYTE_S} seconds or more: too slowly"
+                )
+
+    return Counting()
 
 
 @dataclass(frozen=True)
@@ -80,7 +191,7 @@ class RemoteTree:
                 f"Run: {install_command('remote')}"
             ) from error
         try:
-            system, path = url_to_fs(self.url)
+            system, path = url_to_fs(self.url, **_options(self.url))
         except ImportError as error:
             raise UsageError(_driver_missing(self.url, error, known_implementations)) from error
         except ValueError as error:
@@ -134,7 +245,7 @@ class RemoteTree:
         system, _ = self._file_system
         top = self._remote(self.root)
         try:
-            found = system.find(top, withdirs=True, detail=True)
+            found = _found(system, top, by_folder=bool(_options(self.url)))
             is_there = bool(found) or system.isdir(top)
         except Exception as error:
             raise UsageError(
@@ -217,18 +328,41 @@ class RemoteTree:
 
     def read_bytes(self, name: str) -> bytes:
         """Return the bytes of a small file. Raises `Unfetched`."""
-        with self._unfetched(name):
-            system, _ = self._file_system
-            content: bytes = system.cat_file(self._remote(self.root / name))
-            return content
+        with scratch.folder() as place:
+            self._get({self.root / name: place / "it"}, most_bytes=MAX_DOCUMENT_BYTES)
+            return (place / "it").read_bytes()
 
     def _fetch_head(self, path: Path, local: Path) -> None:
-        with self._unfetched(path.name):
+        # The beginning of a gzip file cannot be unpacked alone.
+        if path.suffix == ".gz" or 0 < self.size(path) <= HEAD_BYTES:
+            self._get({path: local})
+        elif self.size(path):
+            with self._unfetched(path.name):
+                system, _ = self._file_system
+                local.write_bytes(system.cat_file(self._remote(path), start=0, end=HEAD_BYTES))
+        else:
+            # Of a web server it is not known whether it sends a part alone.
+            with contextlib.suppress(_IsEnough):
+                self._get({path: local}, head_bytes=HEAD_BYTES)
+            os.truncate(local, min(os.path.getsize(local), HEAD_BYTES))
+
+    def _get(self, paths: Mapping[Path, Path], *, most_bytes: int = MAX_BYTES, head_bytes: int | None = None) -> None:
+        """Fetch files to paths here. Raises `Unfetched`, also where the server sends more than it lists, or too slowly."""
+        listed = {self._remote(path): self.size(path) for path in paths}
+        free = min(MAX_CYCLE_BYTES, shutil.disk_usage(next(iter(paths.values())).parent).free) if paths else 0
+        if (needed := sum(listed.values())) > free:
+            raise Unfetched(
+                f"the files have {needed} bytes, more than the {free} that are fetched into the temporary folder"
+            )
+        limits = {name: size or min(most_bytes, MAX_UNLISTED_BYTES) for name, size in listed.items()}
+        with self._unfetched(", ".join(path.name for path in list(paths)[:3])):
             system, _ = self._file_system
-            # The beginning of a gzip file cannot be unpacked alone.
-            is_whole = path.suffix == ".gz" or self.size(path) <= HEAD_BYTES
-            part = {} if is_whole else {"start": 0, "end": HEAD_BYTES}
-            local.write_bytes(system.cat_file(self._remote(path), **part))
+            # With lists, some file systems fetch the files in parallel.
+            system.get(list(limits), [*map(os.fspath, paths.values())], callback=_counting(limits, free, head_bytes))
+        for (name, limit), local in zip(limits.items(), paths.values(), strict=True):
+            # Not every file system counts.
+            if (size := os.path.getsize(local)) > limit:
+                raise Unfetched(f"{name} has {size} bytes, more than the {limit} that are listed or read")
 
     @contextlib.contextmanager
     def fetched(self, found: FoundCycle) -> Iterator[tuple[FoundCycle, Path]]:
@@ -260,10 +394,7 @@ class RemoteTree:
                 path = moved(found.place / name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.touch()
-            with self._unfetched(found.place.name):
-                system, _ = self._file_system
-                # With lists, some file systems fetch the files in parallel.
-                system.get([self._remote(path) for path in paths], [os.fspath(moved(path)) for path in paths])
+            self._get({path: moved(path) for path in paths})
             yield (
                 replace(
                     found,
@@ -279,7 +410,7 @@ class RemoteTree:
         """Raise errors of a file system as `Unfetched`."""
         try:
             yield
-        except UsageError:
+        except (UsageError, Unfetched, _IsEnough):
             raise
         except Exception as error:
             raise Unfetched(f"{name}: {type(error).__name__}: {error}") from error

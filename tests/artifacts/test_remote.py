@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, count
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
+from perfguard.artifacts import remote
 from perfguard.artifacts.remote import RemoteTree, _packages_of, is_url, local_path
 from perfguard.capture.replay import replay_tree, trees_in
 from perfguard.contract import reduce, reduction
@@ -21,6 +29,7 @@ from perfguard.judge.tolerance import Policy
 from perfguard.recording import Recording
 from perfguard.testing import generate
 from perfguard.version import install_command
+from tests.benchmarks import hostile
 from tests.cli import run
 from tests.conftest import RECORDINGS
 
@@ -324,6 +333,189 @@ def test_an_s3_server_is_read_by_processes(tmp_path, monkeypatch):
                 assert (there.returncode, there.stdout) == (0, here.stdout.replace(str(directory), "s3://runs/out"))
         finally:
             server.kill()
+
+
+# -- a server that means harm ------------------------------------------------------------------------------------------------
+
+TRACE = "host_1.1795261965060177130.pt.trace.json"
+#: What a server answers: by path, its type and the parts of the answer, which may never end.
+Answers = Callable[[str], tuple[str, Iterable[bytes]] | None]
+HARMFUL: dict[str, tuple[Answers, str]] = {}
+
+
+def harmful(words: str):
+    def register(answers: Answers) -> Answers:
+        HARMFUL[answers.__name__.replace("_", " ")] = (answers, words)
+        return answers
+
+    return register
+
+
+def page(*names: str) -> tuple[str, list[bytes]]:
+    return "text/html", ["".join(f'<a href="{name}">{name}</a>' for name in names).encode()]
+
+
+def endless(part: bytes) -> Iterator[bytes]:
+    while True:
+        yield part
+
+
+@harmful("recording.json")
+def an_endless_recording_json(path):
+    return page("recording.json", TRACE) if path == "/" else ("application/json", endless(b" " * 65536))
+
+
+@harmful(TRACE)
+def an_endless_trace(path):
+    begin = b'{"schemaVersion": 1, "traceEvents": ['
+    return page(TRACE) if path == "/" else ("application/json", chain([begin], endless(b" " * 65536)))
+
+
+@harmful(TRACE)
+def an_endless_trace_in_gzip(path):
+    return page(f"{TRACE}.gz") if path == "/" else ("application/gzip", endless(gzip.compress(b" " * 2**20)))
+
+
+@harmful("cannot be listed")
+def an_endless_list(path):
+    return "text/html", (b'<a href="f%d">f</a>' % number for number in count())
+
+
+@harmful("A108")
+def folders_in_folders_for_ever(path):
+    return page("deeper/", "other.txt") if path.endswith("/") else ("text/plain", [b"nothing"])
+
+
+@harmful("cannot be listed")
+def more_folders_than_there_is_time_for(path):
+    time.sleep(0.05)
+    return page(*(f"{number}/" for number in range(50)))
+
+
+@harmful("too slowly")
+def a_byte_after_the_other(path):
+    def slow() -> Iterator[bytes]:
+        for part in endless(b" "):
+            time.sleep(0.1)
+            yield part
+
+    return page(TRACE) if path == "/" else ("application/json", slow())
+
+
+@harmful("cannot be listed")
+def a_list_byte_after_byte(path):
+    def slow() -> Iterator[bytes]:
+        for part in endless(b" "):
+            time.sleep(0.1)
+            yield part
+
+    return "text/html", slow()
+
+
+@harmful("cannot be listed")
+def a_redirect_to_itself(path):
+    return None
+
+
+@harmful("A111")
+def a_redirect_of_the_trace(path):
+    return page(TRACE) if path == "/" else None
+
+
+class _Harmful(BaseHTTPRequestHandler):
+    answers: Answers
+
+    def do_GET(self):
+        answer = self.answers(self.path)
+        self.send_response(200 if answer else 302)
+        if answer is None:
+            self.send_header("Location", self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_header("Content-Type", answer[0])
+        self.end_headers()
+        if self.command == "GET":
+            with suppress(OSError):
+                self.wfile.writelines(answer[1])
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def serve():
+    servers = []
+
+    def start(answers: Answers) -> str:
+        handler = type("Handler", (_Harmful,), {"answers": staticmethod(answers)})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("name", sorted(HARMFUL))
+def test_a_server_that_means_harm_ends_in_words(serve, monkeypatch, tmp_path, must_not_hang, name):
+    """With smaller bounds, so that each is met soon."""
+    pytest.importorskip("aiohttp", reason="http:// needs aiohttp")
+    answers, words = HARMFUL[name]
+    smaller = {
+        "MAX_UNLISTED_BYTES": 2**21,
+        "MAX_DOCUMENT_BYTES": 2**20,
+        "MAX_PAGE_BYTES": 2**20,
+        "LISTING_S": 2,
+        "MEGABYTE_S": 1,
+    }
+    for bound, value in smaller.items():
+        monkeypatch.setattr(remote, bound, value)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    found = run("check", serve(answers), "--jobs", "1")
+    assert found.exit_code in (2, 3, 4), found.output
+    assert words in found.output
+    assert "Traceback" not in found.output
+    assert "defect" not in found.output
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["an endless recording json", "an endless trace", "an endless list", "folders in folders for ever"]
+)
+def test_an_endless_answer_costs_no_memory(serve, name):
+    """As large as the bounds are: the process is stopped above 512 MB, and after ten CPU seconds."""
+    pytest.importorskip("aiohttp", reason="http:// needs aiohttp")
+    answers, words = HARMFUL[name]
+    cost = hostile.check(serve(answers), seconds=20, peak_kib=512 * 1024)
+    assert cost.status in (2, 3, 4), cost.text
+    assert words in cost.text
+
+
+def test_a_list_that_lies_about_a_size_is_not_believed(memory, tmp_path, monkeypatch):
+    directory = generate("pt-torch", seed=2, ranks=1, steps=1, operators=2).write(tmp_path / "out")
+    url = memory(directory)
+    (tree,) = trees_in(url)
+    (name,) = (name for name in tree.sizes if name.endswith(".json"))
+    tree.sizes[name] = 100
+    found = reduce(replay_tree(tree), tree=tree)
+    (one,) = (one for one in found.findings if one.code.name == "A111")
+    assert "more than the 100 bytes" in one.message
+
+
+def test_what_does_not_fit_into_the_temporary_folder_is_not_fetched(memory, tmp_path, monkeypatch):
+    url = memory(generate("pt-torch", seed=2, ranks=1, steps=1, operators=2).write(tmp_path / "out"))
+    monkeypatch.setattr(remote, "MAX_CYCLE_BYTES", 1000)
+    found = run("check", url)
+    assert found.exit_code == 3
+    assert "more than the 1000 that are fetched" in found.output
 
 
 def test_the_gate_takes_a_tree(memory):

@@ -79,8 +79,8 @@ class Cost:
         return next((line for line in lines if line[1:4].isdigit()), lines[-1])
 
 
-def check(place: Path, *, seconds: int = _SECONDS, peak_kib: int = _PEAK_KIB) -> Cost:
-    """Check a directory in a fresh process, which is stopped after so many CPU seconds or above so much memory."""
+def check(place: Path | str, *, seconds: int = _SECONDS, peak_kib: int = _PEAK_KIB) -> Cost:
+    """Check a directory or URL in a fresh process, which is stopped after so many CPU seconds or above so much memory."""
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED, str(seconds), str(peak_kib), str(place)],
         capture_output=True,
