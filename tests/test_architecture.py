@@ -125,8 +125,14 @@ def starters(module: ast.Module) -> set[str]:
 def test_programs_are_started_in_one_module():
     """So that there is one rule for what they may import, and one way in which they end."""
     found = {name_of(path): starters(tree(path)) for path in MODULES}
-    assert {name for name, used in found.items() if used} == {"perfguard.child", "perfguard.cli.report"}
+    assert {name for name, used in found.items() if used} == {
+        "perfguard.child",
+        "perfguard.cli.report",
+        "perfguard.fork",
+    }
     assert found["perfguard.cli.report"] == {"webbrowser", "webbrowser.open"}
+    # A copy of this process runs no program.
+    assert found["perfguard.fork"] == {"os.fork"}
 
 
 @pytest.mark.parametrize(
@@ -207,6 +213,8 @@ WRITERS = {
     "perfguard.writing:append": "what others append to as well cannot be replaced",
     "perfguard.writing:_replaced": "asks whether the file may be written, and writes nothing",
     "perfguard.artifacts.database:_connected": _OWN,
+    "perfguard.fork:_be_copy": "writes to a pipe",
+    "perfguard.fork:_be_quiet": "opens /dev/null",
     "perfguard.artifacts.readable:Readable.to_parquet": "to a file of that directory; from there it is written like any other",
     "perfguard.artifacts.readers.database:_opened": "reads a profiler's database (mode=ro)",
     "perfguard.artifacts.remote:RemoteTree._fetch_head": _OWN,

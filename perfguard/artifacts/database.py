@@ -63,7 +63,8 @@ def _as_os_error() -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         what = "there is not enough memory for the tables of a trace, nor space in the temporary folder"
         raise OSError(errno.ENOMEM, what) from error
-    except duckdb.IOException as error:
+    except (duckdb.IOException, duckdb.TransactionException, duckdb.FatalException) as error:
+        # A file that cannot be grown is either of them: when it is written, committed, or used after that.
         reason = str(error).partition("\n")[0]
         what = f"the tables of a trace cannot be written to the temporary folder ({reason})"
         raise OSError(errno.ENOSPC, what) from error
@@ -185,18 +186,18 @@ class Database:
             return
         # In one transaction: each statement by itself would be written to the disk, where the tables are in a file.
         self.hand_over()
-        self.quick.execute("begin")
+        run(self.quick, "begin")
         for name, columns in tables.items():
             described = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-            self.quick.execute(f"create table {name} ({described})")
+            run(self.quick, f"create table {name} ({described})")
         for statements, name in views.items():
             try:
-                self.quick.execute(statements)
+                run(self.quick, statements)
             except duckdb.Error as error:
                 self.quick.execute("rollback")
                 reason = " ".join(str(error).split())
                 raise UsageError(f"the views.sql of the dialect {name!r} cannot be used: {reason}") from error
-        self.quick.execute("commit")
+        run(self.quick, "commit")
         self.waiting |= {name: _WaitingRows(name, columns, self.quick) for name, columns in tables.items()}
         self._views.update(views)
 
@@ -204,8 +205,9 @@ class Database:
         """Reopen the tables in their file read-only; return the connection, and the only file that it may write."""
         if self.folder is None:
             raise OSError(errno.ENOSPC, f"the temporary folder {tempfile.gettempdir()} cannot be written")
-        self.thorough.close()
-        self.quick.close()
+        with _as_os_error():
+            self.thorough.close()
+            self.quick.close()
         output = self.folder / "output"
         spilled = str(self.folder / "spilled")
         found = _connected(str(self.folder / "tables"), spilled, memory=MEMORY, read_only=True)

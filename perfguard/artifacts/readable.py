@@ -1,19 +1,19 @@
 """Readable tables: the tables of a batch with texts in place of codes, for users' queries.
 
 Each table and view has a view of the same name in a schema that DuckDB searches first: `spans.name` is a text there. Users run
-single queries that read, with a time limit; errors are one sentence.
+single queries that read, in a copy of this process that ends when a query takes too long; errors are one sentence.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from perfguard.artifacts.database import MEMORY
+from perfguard.artifacts.database import MEMORY, run
 from perfguard.errors import UsageError, nearest
+from perfguard.fork import KilledError, forked, time_limit
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,18 +57,19 @@ class Answer:
 def make_readable(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the missing readable views."""
     # In one transaction: each view by itself would be written to the disk, where the tables are in a file.
-    connection.execute(
+    run(
+        connection,
         f"begin; create schema if not exists {_SCHEMA};"
         "create macro if not exists plain(quoted) as quoted ->> '$';"
         "create macro if not exists thread_named(code) as "
-        "(select concat_ws('/', plain(process), plain(thread)) from threads where number = code)"
+        "(select concat_ws('/', plain(process), plain(thread)) from threads where number = code)",
     )
     known = _columns(connection, _SCHEMA)
     for table, columns in _columns(connection, "main").items():
         if table not in _NUMBERED and table not in known and not table.startswith(_FILLING):
             shown = ", ".join(_shown(name, kind) for name, kind in columns)
-            connection.execute(f"create view {_SCHEMA}.{table} as select {shown} from main.{table}")
-    connection.execute("commit")
+            run(connection, f"create view {_SCHEMA}.{table} as select {shown} from main.{table}")
+    run(connection, "commit")
 
 
 def _shown(name: str, kind: str) -> str:
@@ -90,8 +91,9 @@ def _columns(connection: duckdb.DuckDBPyConnection, schema: str) -> dict[str, li
 
 
 class Readable:
-    """The readable tables of a connection. A query, with fetching its rows, may take `limit_s` seconds; `remedy` is the advice
-    in the message if it takes longer."""
+    """The readable tables of a connection. Within `bounded` a query, with fetching its rows, may take `limit_s` seconds, and as
+    much memory as a copy of this process may; `remedy` is the advice in the message if it takes longer.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, limit_s: float, remedy: str) -> None:
         self._connection = connection
@@ -102,16 +104,33 @@ class Readable:
         #: The columns of each table and view: names and types.
         self.tables = _columns(connection, _SCHEMA)
 
+    def bounded(self, ask: Callable[[], Iterable[_Found]]) -> Iterator[_Found]:
+        """Yield what a function yields that asks these tables, in a copy of this process.
+
+        DuckDB looks only now and then whether it is interrupted, and its functions of texts know no limit of memory; the system
+        ends a process at once. Raises `QueryError` then, and what the function raises.
+        """
+        try:
+            yield from forked(ask)
+        except KilledError as error:
+            if error.is_late:
+                raise QueryError(f"it takes longer than {self._limit_s:g} s; {self._remedy}") from None
+            raise QueryError("it needs more memory than there is for it; select fewer rows or columns") from None
+        except MemoryError:
+            raise _too_large() from None
+        except RecursionError:
+            raise QueryError("a value is nested too deep to be shown; select its parts") from None
+
     def answer(self, query: str) -> Answer:
         """Run one query that reads. Raises `QueryError` if it fails, now or while its rows are fetched."""
         self._left_s = self._limit_s
         self._refuse_writes(query)
-        found = self._bounded(lambda: self._connection.execute(query))
+        found = self._asked(lambda: self._connection.execute(query))
         columns = tuple((one[0], str(one[1])) for one in found.description or ())
         return Answer(columns, self._rows(found))
 
     def _rows(self, found: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-        while rows := self._bounded(lambda: found.fetchmany(_ROWS)):
+        while rows := self._asked(lambda: found.fetchmany(_ROWS)):
             yield from rows
 
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
@@ -137,7 +156,7 @@ class Readable:
         found = {}
         for name in self.tables:
             query = f"select count(*) from {name}"
-            ((found[name],),) = self._bounded(lambda query=query: self._connection.execute(query).fetchall())  # type: ignore[misc]
+            ((found[name],),) = self._asked(lambda query=query: self._connection.execute(query).fetchall())  # type: ignore[misc]
         return found
 
     def columns(self, query: str) -> tuple[tuple[str, str], ...]:
@@ -150,35 +169,27 @@ class Readable:
         self._refuse_writes(query)
         statement = f"copy ({query}\n) to '{place}' (format parquet, use_tmp_file false)"
         self._left_s = self._limit_s
-        self._bounded(lambda: self._connection.execute(statement))
+        self._asked(lambda: self._connection.execute(statement))
 
     def _refuse_writes(self, query: str) -> None:
         import duckdb
 
-        found = self._bounded(lambda: self._connection.extract_statements(query))
+        found = self._asked(lambda: self._connection.extract_statements(query))
         if len(found) != 1:
             raise QueryError(f"it has {len(found)} statements instead of one: select ...")
         if (kind := found[0].type) != duckdb.StatementType.SELECT:
             raise QueryError(f"only reads are answered (select ..., from ..., with ...), and this is {kind.name}")
 
-    def _bounded(self, action: Callable[[], _Found]) -> _Found:
+    def _asked(self, action: Callable[[], _Found]) -> _Found:
         """Run an action on the connection within the remaining time. Raises `QueryError`."""
         import duckdb
 
-        if not self._left_s:
-            raise self._too_long()
         begun = time.monotonic()
-        timer = threading.Timer(self._left_s, self._connection.interrupt)
-        timer.daemon = True
-        timer.start()
         try:
-            return action()
-        except duckdb.InterruptException:
-            raise self._too_long() from None
+            with time_limit(self._left_s):
+                return action()
         except (duckdb.OutOfMemoryException, MemoryError):
-            raise QueryError(
-                f"it needs more memory than {MEMORY} and the space in the temporary folder; select fewer rows or columns"
-            ) from None
+            raise _too_large() from None
         except duckdb.PermissionException as error:
             raise QueryError(f"it can read these tables, and nothing else: {_message(error)}", _line(error)) from None
         except duckdb.Error as error:
@@ -186,16 +197,19 @@ class Readable:
                 raise QueryError("it writes (insert, update, delete); a query may only read") from None
             raise QueryError(f"{_message(error)}{self._near(error)}", _line(error)) from None
         finally:
-            timer.cancel()
-            self._left_s = max(0.0, self._left_s - (time.monotonic() - begun))
-
-    def _too_long(self) -> QueryError:
-        return QueryError(f"it takes longer than {self._limit_s:g} s; {self._remedy}")
+            # Not 0, which is no limit.
+            self._left_s = max(0.001, self._left_s - (time.monotonic() - begun))
 
     def _near(self, error: Exception) -> str:
         """Return the nearest tables for a query that names an unknown one."""
         _, is_unknown, name = str(error).partition("Catalog Error: Table with name ")
         return f"; {nearest(name.split()[0], self.tables, otherwise=_LISTED)}" if is_unknown else ""
+
+
+def _too_large() -> QueryError:
+    return QueryError(
+        f"it needs more memory than {MEMORY} and the space in the temporary folder; select fewer rows or columns"
+    )
 
 
 def _message(error: Exception) -> str:

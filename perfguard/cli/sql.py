@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from perfguard.cli.output import Exit, echo, echo_data, echo_plain, refuse_clash
 from perfguard.errors import DamagedError, UsageError, nearest
 
 if TYPE_CHECKING:
-    from perfguard.artifacts.readable import Answer
     from perfguard.artifacts.remote import RemoteTree
     from perfguard.contract.open_tables import OpenTables
     from perfguard.recording import Recording
@@ -26,8 +24,6 @@ _LONGEST_S = 86_400.0
 #: So many rows of a table are shown; a screen is for people.
 _SHOWN_ROWS = 1000
 _PRINTED_AT_ONCE = 1024
-#: What a query may take of memory beside the tables' own bound: functions that make texts know none.
-_ROOM_BYTES = 256 * 1024**2
 
 
 @click.command(name="sql")
@@ -90,8 +86,7 @@ def command(
             echo_plain(
                 "perfguard: not all of it could be read, so rows may be missing; look at: perfguard check", err=True
             )
-        with _bounded_memory():
-            _write(found, _listing(found, table) if text is None else text, form, output)
+        _write(found, lambda: _listing(found, table) if text is None else text, form, output)
 
 
 def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recording, RemoteTree | None]]:
@@ -137,67 +132,62 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _write(found: OpenTables, query: str, form: str, output: Path | None) -> None:
+def _write(found: OpenTables, query: Callable[[], str], form: str, output: Path | None) -> None:
+    """Answer a query in a copy of this process, and write what it sends."""
     from perfguard.artifacts.readable import QueryError
-    from perfguard.reports.rows import csv_lines, json_lines
-    from perfguard.writing import write_atomically
 
     try:
-        if form == "parquet":
-            _write_parquet(found, query, output)
-            return
-        answer = found.tables.answer(query)
         if form == "table":
-            _show(answer, output)
-            return
-        lines = (csv_lines if form == "csv" else json_lines)(answer.columns, answer.rows)
-        if output is not None:
-            write_atomically(output, lines)
-            return
-        while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
-            echo_data(text, is_json=form == "json")
+            _show(found, query, output)
+        else:
+            _copy(found, query, form, output)
     except QueryError as error:
         raise UsageError(f"The query cannot be answered: {error}") from None
-    except MemoryError:
-        raise UsageError("The rows are too large for the memory that there is; ask for fewer columns.") from None
 
 
-def _show(answer: Answer, output: Path | None) -> None:
+def _show(found: OpenTables, query: Callable[[], str], output: Path | None) -> None:
     from perfguard.reports.rows import table_text
+    from perfguard.screen import LOG
     from perfguard.writing import write_atomically
 
-    rows = list(islice(answer.rows, _SHOWN_ROWS))
+    on = screen() if output is None else LOG
+
+    def ask() -> Iterator[tuple[str, bool]]:
+        answer = found.tables.answer(query())
+        rows = list(islice(answer.rows, _SHOWN_ROWS))
+        yield table_text(answer.columns, rows, on), next(answer.rows, None) is not None
+
+    ((text, are_more),) = found.tables.bounded(ask)
     if output is None:
-        echo(table_text(answer.columns, rows, screen()))
+        echo(text)
     else:
-        write_atomically(output, f"{table_text(answer.columns, rows)}\n")
-    if next(answer.rows, None) is not None:
+        write_atomically(output, f"{text}\n")
+    if are_more:
         echo_plain(f"perfguard: these are the first {_SHOWN_ROWS} rows; all of them: --format csv", err=True)
 
 
-def _write_parquet(found: OpenTables, query: str, output: Path | None) -> None:
+def _copy(found: OpenTables, query: Callable[[], str], form: str, output: Path | None) -> None:
+    """Write the rows in a format for programs, as they come."""
+    from perfguard.reports.rows import csv_lines, json_lines
     from perfguard.writing import pieces_of, write_atomically
 
-    found.tables.to_parquet(query, str(found.output))
-    if output is None:
-        sys.stdout.buffer.writelines(pieces_of(found.output))
-    else:
-        write_atomically(output, pieces_of(found.output))
+    def ask() -> Iterator[str]:
+        if form == "parquet":
+            found.tables.to_parquet(query(), str(found.output))
+            return
+        answer = found.tables.answer(query())
+        lines = (csv_lines if form == "csv" else json_lines)(answer.columns, answer.rows)
+        while text := "".join(islice(lines, _PRINTED_AT_ONCE)):
+            yield text
 
-
-@contextmanager
-def _bounded_memory() -> Iterator[None]:
-    """Let this process have so much more memory, and no more, where the system can tell (Linux, proc_pid_status(5))."""
-    import resource
-
-    status = Path("/proc/self/status")
-    used = [line for line in status.read_text().splitlines() if line.startswith("VmData:")] if status.exists() else []
-    if not used:
-        yield
+    pieces: Iterable[str | bytes] = found.tables.bounded(ask)
+    if form == "parquet":
+        pieces = chain(pieces, pieces_of(found.output))
+    if output is not None:
+        write_atomically(output, pieces)
         return
-    limit, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (int(used[0].split()[1]) * 1024 + _ROOM_BYTES, most))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
+    for piece in pieces:
+        if isinstance(piece, str):
+            echo_data(piece, is_json=form == "json")
+        else:
+            sys.stdout.buffer.write(piece)

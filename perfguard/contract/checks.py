@@ -29,7 +29,7 @@ from perfguard.contract.conformity import shortened
 from perfguard.dialects.disagreement import disagreements
 from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, Place, entries, place_of, words
 from perfguard.dialects.queries import DIALECTS, by_folder, sql
-from perfguard.errors import UsageError
+from perfguard.errors import UsageError, counted
 from perfguard.findings import Code, Finding, OwnCode, Severity, code_named, is_code
 
 if TYPE_CHECKING:
@@ -117,6 +117,11 @@ def _check(entry: Entry, *, own: bool) -> Check:
             not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", field) or conversion or "{" in (form or "")
         ):
             raise UsageError(f"{place}: a message names columns in braces, and {field!r} is none")
+        if not _FORM.fullmatch(form or ""):
+            raise UsageError(
+                f"{place}: a message formats a column as in {{{field}:.1f}}, with two digits of width or precision at most, "
+                f"and {form!r} is no such format"
+            )
     return Check(
         name=header["check"],
         code=code_named(code, f"not met: {header['check'].replace('_', ' ')}"),
@@ -133,6 +138,8 @@ def _check(entry: Entry, *, own: bool) -> Check:
 
 
 _SEVERITIES = {one.value: one for one in Severity}
+#: A format specification of Python that makes no long text of a short value: a width of a billion is a gigabyte.
+_FORM = re.compile(r"(.?[<>=^])?[-+ ]?#?\d{0,2}[,_]?(\.\d{1,2})?[a-zA-Z%]?")
 
 
 @cache
@@ -166,12 +173,19 @@ def findings_of(check: Check, tables: Batch | Readable, cycles: Mapping[int, Cyc
     order = "".join(f', "{one}"' for one in kept if one in columns)
     query = (
         f"select *, count(*) over (partition by {group}) as in_all from ({check.query}\n) "
-        f"where cycle in ({', '.join(map(str, cycles))}) "
+        # A row of another cycle is not asked for; one of none must not be lost.
+        f"where cycle in ({', '.join(map(str, cycles))}) or cycle is null or cycle not in (select cycle from cycles) "
         f"qualify row_number() over (partition by {group} order by {order[2:] or 'cycle'}) <= {SHOWN_VIOLATIONS} "
         f"order by {group}{order}"
     )
     rows: dict[tuple[int, str, Severity], list[dict[str, Any]]] = {}
     for row in tables.rows(query):
+        if row["cycle"] not in cycles:
+            number = "null" if row["cycle"] is None else row["cycle"]
+            raise UsageError(
+                f"{check.place}: {check.name} returned a row whose cycle is {number}, and there is no such cycle, so it cannot "
+                "be reported. Return the cycle of each row, as the tables have it."
+            )
         severity = _SEVERITIES[row["severity"]] if "severity" in row else check.severity
         table = "" if check.is_own else row.get("place", "")
         rows.setdefault((row["cycle"], table, severity), []).append(row)
@@ -192,7 +206,13 @@ def _place(cycle: Cycle, where: Place | None, check: Check, columns: Mapping[str
     slot, inner = where
     row = columns.get("row")
     files = [one for one in cycle.files if one.slot.name == slot] or [cycle.artifacts[slot]]
-    artifact = files[columns.get("file") or 0]
+    number = columns.get("file") or 0
+    if not 0 <= number < len(files):
+        raise UsageError(
+            f"{check.place}: {check.name} returned a row of file {number}, and of {slot} there is {counted(len(files), 'file')}"
+            ", and the first is 0. Return the file of each row, as the tables have it."
+        )
+    artifact = files[number]
     if inner:
         return f"{artifact.place} {inner}" + ("" if row is None else f"[{row}]")
     if columns.get("path") is not None and artifact.content.table is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from perfguard.artifacts.conditions import CONDITIONS
 from perfguard.artifacts.layout import layouts
@@ -21,8 +21,10 @@ from perfguard.findings import Finding
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
 
-#: Time limit of one query, in seconds.
-LIMIT_S = 60.0
+_Found = TypeVar("_Found")
+
+#: Time limit of one query, in seconds, and of planning it.
+LIMIT_S, PLAN_S = 60.0, 10.0
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
@@ -38,11 +40,12 @@ def own_checks(paths: Iterable[Path], root: Path) -> tuple[Check, ...]:
     _refuse_twice(checks)
     slots = {slot.name for layout in layouts() for slot in layout.slots}
     with batch(all_definitions(), named_texts()) as tables:
-        readable = _readable(tables)
+        readable = _readable(tables, PLAN_S)
         for check in checks:
             _refuse_unknown(check, readable, slots)
+        for check, columns in [*_bounded(readable, checks, lambda check: [readable.columns(check.query)])]:
             with _at(check):
-                _refuse_columns(check, dict(readable.columns(check.query)))
+                _refuse_columns(check, dict(columns))
     return tuple(_with_slot(check, slots) for check in checks)
 
 
@@ -100,7 +103,7 @@ def _refuse_unknown(check: Check, tables: Readable, slots: set[str]) -> None:
 
 
 def _refuse_columns(check: Check, columns: Mapping[str, str]) -> None:
-    for name in ("cycle", "row"):
+    for name in ("cycle", "row", "file"):
         if columns.get(name, "INTEGER") not in _WHOLE:
             raise QueryError(f"its column {name} is {columns[name]}, but must be an integer as in the tables")
     if missing := sorted(({"cycle"} | check.columns) - columns.keys()):
@@ -121,18 +124,45 @@ def broken_own_rules(
 
     Raises `UsageError` with file and line for a query that fails.
     """
-    readable = _readable(tables)
-    for check in checks:
+    readable = _readable(tables, LIMIT_S)
+
+    def ask(check: Check) -> Iterator[tuple[int, Finding]]:
         concerned = {number: cycle for number, cycle in cycles.items() if check.is_for(cycle)}
+        if concerned and _has_rows(check, readable) and readable.is_any(check.query):
+            yield from findings_of(check, readable, concerned)
+
+    for _, found in _bounded(readable, checks, ask):
+        yield found
+
+
+def _bounded(
+    readable: Readable, checks: Sequence[Check], ask: Callable[[Check], Iterable[_Found]]
+) -> Iterator[tuple[Check, _Found]]:
+    """Yield what a function yields of each check that it asks of the tables, in a copy of this process for all of them."""
+
+    def ask_all() -> Iterator[tuple[int, tuple[_Found, ...]]]:
+        for number, check in enumerate(checks):
+            # Named first: if its query ends the copy, this one knows which it was.
+            yield number, ()
+            with _at(check):
+                for found in ask(check):
+                    yield number, (found,)
+
+    check = checks[0]
+    try:
+        for number, several in readable.bounded(ask_all):
+            check = checks[number]
+            for found in several:
+                yield check, found
+    except QueryError:
         with _at(check):
-            if concerned and _has_rows(check, readable) and readable.is_any(check.query):
-                yield from findings_of(check, readable, concerned)
+            raise
 
 
-def _readable(tables: Batch) -> Readable:
+def _readable(tables: Batch, limit_s: float) -> Readable:
     connection = tables.cursor()
     make_readable(connection)
-    return Readable(connection, limit_s=LIMIT_S, remedy="make the check faster: select fewer rows")
+    return Readable(connection, limit_s=limit_s, remedy="make the check faster: select fewer rows")
 
 
 def _has_rows(check: Check, tables: Readable) -> bool:

@@ -76,6 +76,11 @@ def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
         if not query.has_rows(batch.filled):
             continue
         for cycle, subject, *values in batch.execute(query.query):
+            if (cycle not in cycles and (cycle,) not in batch.execute("select cycle from cycles")) or subject is None:
+                raise UsageError(
+                    f"{query.place}: {query.name} returned cycle {cycle} and subject {subject}: one of them is not there, so "
+                    "its value would be lost. Return both of each row, as the tables have them, or uninstall its package."
+                )
             for (metric, digits), value in zip(query.metrics.items(), values, strict=True):
                 if value is not None and cycle in requested:
                     own = found.setdefault(cycle, {}).setdefault(metric, [])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from perfguard.artifacts.layout import layout_named
+from perfguard.capture.replay import replay
+from perfguard.contract import checks, reduce
 from perfguard.contract.checks import checks_of, parsed
 from perfguard.dialects.cycle import Cycle, Requested
 from perfguard.dialects.headers import is_of_a_slot
 from perfguard.dialects.queries import all_definitions, folders
 from perfguard.errors import UsageError
 from perfguard.findings import Code, Severity
+from tests.cli import RECORDINGS
 
 HEADER = {"check": "steps_are_whole", "code": "I113", "needs": "steps", "message": "step {step} has no end"}
 
@@ -127,3 +130,11 @@ def test_every_check_needs_tables_that_can_have_rows(folder):
     tables, views = all_definitions().tables, " ".join(all_definitions().views.values())
     needed = {table for one in checks_of(folder) for table in one.names if not is_of_a_slot(table)}
     assert [table for table in sorted(needed - tables.keys()) if f"create view fill_{table} as" not in views] == []
+
+
+@pytest.mark.parametrize("cycle", ["null::integer", "-1", "99"])
+def test_a_row_of_no_cycle_of_a_dialects_check_is_an_error_and_not_lost(cycle, monkeypatch):
+    text = f"-- check: other\n-- code: I101\n-- needs: steps\n-- message: x\nselect {cycle} as cycle from steps"
+    monkeypatch.setattr(checks, "checks_of", lambda folder: checks.parsed(text, "other/checks.sql"))
+    with pytest.raises(UsageError, match=r"other/checks\.sql:1: other returned a row whose cycle is"):
+        reduce(replay(RECORDINGS / "torch-mlp"))

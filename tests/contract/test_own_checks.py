@@ -28,6 +28,7 @@ from perfguard.reports.terminal import checked
 from perfguard.testing import generate
 from tests.cli import RECORDINGS, run
 from tests.facts import refused
+from tests.hostile_queries import HOSTILE, LATE
 
 TORCH = RECORDINGS / "torch-mlp"
 HEADER = {"check": "addmm_is_short", "code": "U001", "needs": "spans", "message": "{name} takes {ns} ns"}
@@ -246,6 +247,14 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
         (written("select cycle, name from spans"), "it returns no column ns (the message names it)"),
         (written("select name as cycle, name, 1 as ns from spans"), "its column cycle is VARCHAR"),
         (written("select cycle, name as row, name, 1 as ns from spans"), "its column row is VARCHAR"),
+        (written("select cycle, name as file, name, 1 as ns from spans"), "its column file is VARCHAR"),
+        *(
+            (
+                written(message=f"{{name:{form}}}"),
+                "own0.sql:1: a message formats a column as in {name:.1f}, with two",
+            )
+            for form in (">100", "0999999999d", ".999999999f", "x>999999999", "%999999999d", "%Y")
+        ),
     ],
 )
 @pytest.mark.variants(5)
@@ -277,6 +286,58 @@ def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, tmp_pa
     with pytest.raises(UsageError) as error:
         found(tmp_path, TORCH, written(query, **header))
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize("form", ["", ".1f", ",", "+d", ".9g", ">12", "x^99", "08.3f", ",.2f", ".1%", "e"])
+def test_formats_that_make_no_long_text_are_those_of_python(form, tmp_path):
+    (finding,) = found(tmp_path, TORCH, written("select 0 as cycle, 'a' as name, 7 as ns", message=f"{{ns:{form}}}"))
+    assert finding.message.strip() == format(7, form).strip()
+
+
+@pytest.mark.parametrize(
+    "query, number",
+    [
+        ("select null::integer as cycle, name, 1 as ns from spans", "null"),
+        ("select -1 as cycle, name, 1 as ns from spans", "-1"),
+        ("select 99 as cycle, name, 1 as ns from spans", "99"),
+        ("select k.cycle, s.name, 1 as ns from spans s left join kernels k on s.row = k.row", "null"),
+        # One row that can be reported does not hide the other.
+        ("select 0 as cycle, 'a' as name, 1 as ns union all select null, 'b', 2", "null"),
+        ("select unnest([0, 2]) as cycle, 'a' as name, 1 as ns", "2"),
+        ("select cycle + 1 as cycle, row, 0 as file, name, 1 as ns from spans", "1"),
+    ],
+)
+@pytest.mark.parametrize("severity", ["error", "note"])
+@pytest.mark.variants(4)
+def test_a_row_of_no_cycle_is_an_error_and_not_lost(query, number, severity, tmp_path):
+    with refused(f"own0.sql:1: addmm_is_short returned a row whose cycle is {number}, and there is no such cycle"):
+        found(tmp_path, TORCH, written(query, severity=severity))
+
+
+def test_rows_of_cycles_that_a_check_is_not_for_are_not_asked_for(tmp_path):
+    generate("pt-torch", ranks=1, steps=2).write(tmp_path / "both" / "torch")
+    generate("pt-npu", ranks=1, steps=2).write(tmp_path / "both" / "npu")
+    text = written("select cycle, layout as name, 1 as ns from cycles", needs="steps", layouts="pt-torch")
+    assert {one.message for one in found(tmp_path, tmp_path / "both", text)} == {"pt-torch takes 1 ns"}
+
+
+@pytest.mark.parametrize("file", [-1, 1, 99])
+@pytest.mark.variants(1)
+def test_a_row_of_no_file_is_an_error_and_not_lost(file, tmp_path):
+    with refused(f"own0.sql:1: addmm_is_short returned a row of file {file}, and of trace there is 1 file"):
+        found(tmp_path, TORCH, written(f"select cycle, {file} as file, row, name, 1 as ns from spans"))
+
+
+# A value that is nested deep fits a message, which is cut.
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name != "nested value"])
+@pytest.mark.variants(3)
+def test_a_check_that_would_take_all_time_or_memory_ends(name, tmp_path, monkeypatch, must_not_hang):
+    monkeypatch.setattr("perfguard.contract.own_checks.LIMIT_S", 3.0)
+    query, sentences = HOSTILE[name]
+    text = written(f"select 0 as cycle, value as name, 1 as ns from (\n{query}\n) as t(value)")
+    with pytest.raises(UsageError, match=r"^own0\.sql:[56]: the query of addmm_is_short: ") as error:
+        found(tmp_path, TORCH, text)
+    assert any(sentence in str(error.value) for sentence in (*sentences, LATE))
 
 
 @pytest.mark.exhaustive

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from perfguard.artifacts.tables import batch
+from perfguard.capture.replay import replay
+from perfguard.contract import inspect
+from perfguard.dialects import metric_queries
 from perfguard.dialects.metric_queries import metrics_of, parsed
 from perfguard.dialects.queries import all_definitions, folders, named_texts
 from perfguard.errors import UsageError
 from perfguard.measure import METRICS
+from tests.cli import RECORDINGS
 
 
 @pytest.mark.parametrize(
@@ -37,3 +41,20 @@ def test_a_header_that_is_none_is_one_sentence_with_its_line(header, said):
     with pytest.raises(UsageError, match=r"^perf/metrics\.sql:1: ") as found:
         parsed(f"{header}\nselect 1", "perf/metrics.sql")
     assert said in str(found.value)
+
+
+@pytest.mark.parametrize(
+    "columns, words",
+    [
+        ("null::integer as cycle, 'a' as subject", "cycle None and subject a"),
+        ("99 as cycle, 'a' as subject", "cycle 99 and subject a"),
+        ("cycle, null::text as subject", "cycle 0 and subject None"),
+    ],
+)
+def test_a_value_of_nothing_is_an_error_and_not_lost(columns, words, monkeypatch):
+    text = f"-- metric: step_time\n-- needs: steps\nselect {columns}, 1.0 as step_time from steps"
+    monkeypatch.setattr(metric_queries, "metrics_of", lambda folder: parsed(text, "other/metrics.sql"))
+    with pytest.raises(
+        UsageError, match=rf"other/metrics\.sql:1: step_time returned {words}: one of them is not there"
+    ):
+        inspect(replay(RECORDINGS / "torch-mlp"))
