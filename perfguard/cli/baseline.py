@@ -147,9 +147,10 @@ def move(old: str, new: str, baselines: Path | None) -> None:
     with store.locked():
         names = store.workloads()
         found = moved(names, old, new)
-        _refuse_move(old, new, names, found)
         # Read before anything is written: a damaged file stops the move as a whole.
         stored = {name: store.load(name) for name in found}
+        taken = [to for name, to in found.items() if to in names and not _is_moved(store, name, to)]
+        _refuse_move(old, new, names, found, taken)
         has_calibration = move_calibration(settings.baselines_directory, found)
         for name, baseline in stored.items():
             assert baseline is not None
@@ -207,7 +208,13 @@ def _kind(place: str) -> str:
     return "a test" if "::" in place else "a file" if place.endswith(".py") else "a directory"
 
 
-def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str]) -> None:
+def _is_moved(store: Store, old: str, new: str) -> bool:
+    """Whether a move that was killed has written a baseline under its new name, and not yet deleted the old one."""
+    stored = store.load(old)
+    return old != new and stored is not None and store.load(new) == stored.named(new)
+
+
+def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str], taken: list[str]) -> None:
     """Refuse a move that has nothing to move, or would overwrite a baseline. Raises `UsageError`."""
     from perfguard.workload import places
 
@@ -219,11 +226,11 @@ def _refuse_move(old: str, new: str, names: list[str], found: dict[str, str]) ->
         raise UsageError(f"There is no baseline of {old!r}; {hint}")
     if _kind(old) != _kind(new):
         raise UsageError(f"{old!r} is {_kind(old)}, and {new!r} is {_kind(new)}; name two of one kind.")
-    if taken := sorted(set(names).intersection(found.values())):
+    if taken:
         more = f" (and {len(taken) - 1} more)" if len(taken) > 1 else ""
         raise UsageError(
-            f"{taken[0]!r}{more} has a baseline already, so nothing was moved; "
-            f"to see which of the two is right: perfguard baseline show {shlex.quote(taken[0])}"
+            f"{min(taken)!r}{more} has a baseline already, so nothing was moved; "
+            f"to see which of the two is right: perfguard baseline show {shlex.quote(min(taken))}"
         )
 
 

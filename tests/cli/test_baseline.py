@@ -421,6 +421,14 @@ def test_move_renames_whole_files_and_directories(two, old, new, ids):
     assert two.workloads() == sorted(ids)
 
 
+def test_a_move_that_was_killed_is_finished_by_the_next(two):
+    """Killed between two files: one baseline is stored under both names."""
+    baseline = two.load(MLP)
+    two.save(baseline.named("tests/test_later.py::test_mlp"))
+    assert run("baseline", "move", MLP, "tests/test_later.py::test_mlp").exit_code == 0
+    assert two.workloads() == sorted([CNN, "tests/test_later.py::test_mlp"])
+
+
 def test_move_takes_the_calibration_along(two, project):
     calibrated = Calibrated(metric="steps", runs=20, values=1, tolerance=0.0)
     calibration = Calibration(runs=20, machine=("a", 2, "a"), workloads={MLP: (calibrated,), CNN: ()}, error_rate=None)
