@@ -28,6 +28,12 @@ class DamagedError(StoreError):
     """The content of a file is damaged: it is not what its writer wrote."""
 
 
+def of_system(error: OSError) -> str:
+    """Return the sentence about an error of the system, such as a full disk."""
+    where = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}; mend that, then run the same command again."
+
+
 def missing_package(user: str, package: str, extra: str, error: ImportError) -> UsageError:
     """Return the error for a package that is missing; `user` needs it, and perfguard's `extra` installs it."""
     from perfguard.version import install_command

@@ -43,8 +43,9 @@ SETTINGS = (
 )
 #: A recording or page that a command keeps among the temporary files, one for each run.
 _KEPT = re.compile(r"temporary/perfguard-(run|view)-\w{8}(/.*)?")
-#: What pytest keeps of its last runs, and locks of baselines, which stay where they are.
-_NOT_OURS = re.compile(r"temporary/(pytest-of-[^/]+|perfguard-\d+)(/.*)?|work/\.git/.*")
+#: What pytest keeps of its last runs, locks of baselines, which stay where they are, and the four bytes by which Python's
+#: tempfile finds out whether it can write to a directory: only their own process knows that they are left.
+_NOT_OURS = re.compile(r"temporary/(pytest-of-[^/]+|perfguard-\d+)(/.*)?|temporary/[a-z0-9_]{8}|work/\.git/.*")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import click
 
 from perfguard.cli.options import CommandGroup, with_colours
 from perfguard.cli.output import Exit, echo_line, echo_plain
-from perfguard.errors import PerfguardError
+from perfguard.errors import PerfguardError, of_system
 from perfguard.screen import written_in_ascii
 from perfguard.version import __version__
 
@@ -83,10 +83,7 @@ def _main() -> None:
         raise
     except OSError as error:
         # A full disk, a place that may not be written; 1 would mean a regression.
-        where = f": {error.filename}" if error.filename else ""
-        echo_plain(
-            f"perfguard: {error.strerror or error}{where}; mend that, then run the same command again.", err=True
-        )
+        echo_plain(f"perfguard: {of_system(error)}", err=True)
     except PerfguardError as error:
         echo_line(f"perfguard: {error}", err=True)
     sys.exit(Exit.USAGE)

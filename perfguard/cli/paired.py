@@ -18,7 +18,7 @@ from perfguard.cli.bar import Steps
 from perfguard.cli.output import echo, echo_line, exit_code, screen
 from perfguard.cli.project import project_settings
 from perfguard.cli.verdicts import verdicts_of
-from perfguard.errors import PerfguardError, UsageError
+from perfguard.errors import CaptureError, PerfguardError, UsageError
 from perfguard.gate import compare_exactly, compare_paired, is_to_be_confirmed
 from perfguard.judge.pairs import Paired
 from perfguard.judge.tolerance import Policy
@@ -265,6 +265,9 @@ def _record(side: Side, requested: Requested, place: Place) -> tuple[Recorded, d
             f"{whose} read {names} of the working tree, of which it has another version, so both sides would be the same; "
             "let the tests find their files relative to their own (Path(__file__).parent)"
         )
+    if recorded.problems and not recorded.report.is_file():
+        # A full disk: what was measured is lost.
+        raise CaptureError(f"{whose} could not be measured: {place.outside(recorded.problems[-1])}")
     verdicts = read_report(recorded.report) if recorded.report.is_file() else ()
     if here and not verdicts:
         why = next(iter(recorded.reasons.values()), "no test that was run uses perfguard")

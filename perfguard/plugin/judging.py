@@ -6,7 +6,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 
 from perfguard import thresholds
 from perfguard.capture.checkout import measured_commit
-from perfguard.errors import StoreError, UsageError
+from perfguard.errors import CaptureError, StoreError, UsageError, of_system
 from perfguard.gate import Run, Update, examine, judge_with_store, refresh, seems_suspect
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import Refresh
@@ -36,6 +36,15 @@ from perfguard.stores.calibration import read_calibration
 from perfguard.stores.directory import file_name, names_baseline
 from perfguard.timing import LostRun, Timing
 from perfguard.workload import renumbered
+
+
+@contextmanager
+def _worded() -> Iterator[None]:
+    """Turn an error of the system, such as a full disk, into one with a sentence: no code of the test runs here."""
+    try:
+        yield
+    except OSError as error:
+        raise CaptureError(of_system(error)) from error
 
 
 class Judging:
@@ -124,6 +133,7 @@ class Judging:
                 "rename one, or collect the file once (without --keep-duplicates)."
             )
 
+    @_worded()
     def recording_directory(self, workload: str, temporary: pytest.TempPathFactory) -> Path:
         """Return an empty directory for a recording of `workload`."""
         name = file_name(workload)[:80]
@@ -141,6 +151,7 @@ class Judging:
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
+    @_worded()
     def judge(
         self, recording: Recording, workload: str, settings: Settings, *, timed: tuple[pytest.Item, float] | None = None
     ) -> Verdict:
@@ -167,6 +178,7 @@ class Judging:
         unused, stored = self._baselines_without_test
         return with_rename(verdict, unused, stored=stored, policy=settings.policy)
 
+    @_worded()
     def examine(self, recording: Recording, workload: str, settings: Settings) -> Verdict:
         """Judge an incomplete recording, without a baseline."""
         verdict = examine(recording, workload=workload, policy=settings.policy)

@@ -217,7 +217,7 @@ class GateSession:
             guard.settle_baselines(passed=all(verdict.passed for verdict in guard.verdicts))
         except StoreError as error:
             self.tests.give_error(item, str(error))
-            pytest.fail(f"perfguard: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"perfguard: {error}", pytrace=False) from None
         red = [verdict for verdict in guard.verdicts if not verdict.passed]
         if red:
             # A test that caught the failure of its verdict is not green; a refused refresh is known only now.

@@ -68,6 +68,7 @@ def _record(request: dict[str, Any]) -> None:
         "reasons": recorder.reasons,
         "failed": {node: why for node, why in recorder.failed.items() if node in recorder.guarded},
         "unreached": recorder.unreached,
+        "problems": recorder.problems,
         "places": recorder.places,
         "directories": recorder.directories,
         "taken": taken_from(_read_by_tests(opened, policy), request["moved"]) if opened else [],
@@ -99,6 +100,8 @@ class Recorder(Reasons):
         self.unreached: list[str] = []
         #: The directories of their files.
         self.directories: list[str] = []
+        #: What the session could not do, such as writing its report.
+        self.problems: list[str] = []
         self._moved = moved
         self._policy = policy
         self._environment = dict(os.environ)
@@ -149,6 +152,7 @@ class Recorder(Reasons):
         if gate is None:
             return
         self.unreached = gate.tests.unreached
+        self.problems = gate.judging.problems
         # Those with a guard of an autouse fixture are known by what they measured.
         self.guarded |= {workload_of(workload).test for workload in gate.judging.verdicts}
         for workload, (item, settings, took_s) in gate.judging.timeable.items():

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -169,6 +170,27 @@ class Checkout:
     def assert_nothing_is_left(self) -> None:
         assert list(self.temporary.glob("perfguard-*")) == []
         assert len(self.git("worktree", "list").splitlines()) == 1
+
+
+def test_a_full_disk_is_said_by_its_sentence(tmp_path):
+    """The report of a side is larger than the limit, which stands for a full disk; what it measured is lost."""
+    checkout = Checkout(tmp_path / "project", tmp_path / "temporary")
+    checkout.commit(test_a=REPLAY)
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "ab", "--base", "main", "--time", "off"],
+        cwd=checkout.top,
+        env={**checkout.environment, "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(
+        "perfguard: the working tree could not be measured: (deleted)/run-0/report.json cannot be"
+    )
+    assert done.stderr.endswith("then run the same command again.\n")
+    checkout.assert_nothing_is_left()
 
 
 @pytest.fixture

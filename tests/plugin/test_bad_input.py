@@ -414,6 +414,7 @@ def test_a_full_disk_fails_the_test_and_keeps_the_old_baseline(recorded):
     line = run.line("FAILED test_a.py::test_one")
     assert "cannot be written: File too large. The previous file is kept." in line
     assert "run the same command again" in line
+    assert "The above exception" not in run.text
     assert recorded.baselines == before
     assert not list((recorded.directory / "baselines").glob(".*.tmp"))
 

@@ -212,6 +212,21 @@ def test_one_suspect_has_the_later_processes_to_itself_and_the_others_share_one(
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
+def test_a_place_of_temporary_files_that_is_gone_is_said_in_a_sentence(module_project, tmp_path):
+    """As a full disk is: the process of a round has nowhere to be told what to do."""
+    project = written(module_project("gone"))
+    place = str(tmp_path / "gone")
+    test = f"import tempfile\n\ndef test_gone(perfguard):\n    tempfile.tempdir = {place!r}\n    perfguard(product)\n"
+    project.write("test_gone.py", HEAD + test)
+    run = project.run("--perfguard-update", "-m", "big", "test_gone.py")
+    assert (run.status, run.counts) == (1, {"failed": 1}), run.text
+    assert f"perfguard: No such file or directory: {place}" in run.text
+    assert "mend that, then run the same command again." in run.text
+    assert "rounds.py" not in run.text
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
     """They have limits of their own; the first test of a file waits for the processes that time all of them."""
     pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install -e '.[test]'")

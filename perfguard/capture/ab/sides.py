@@ -191,6 +191,8 @@ class Recorded:
     failed: dict[str, str] = field(default_factory=dict)
     #: Tests that use perfguard and did not run, because pytest ended early.
     unreached: Sequence[str] = ()
+    #: What the session could not do, such as writing its report: sentences with the next command.
+    problems: Sequence[str] = ()
     #: The files and tests named in the arguments, and those of them that do not exist.
     places: Sequence[str] = ()
     #: The directories of the tests that use perfguard.
