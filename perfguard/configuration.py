@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 import math
 import os
-import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -21,11 +20,10 @@ from typing import Any
 
 from perfguard.documents import schema
 from perfguard.errors import UsageError, nearest
-from perfguard.screen import printable
+from perfguard.screen import one_line, shown
 
 Schema = Mapping[str, Any]
 
-_LONGEST_SHOWN = 60
 #: Likeness from which a name counts as a misspelling of another one.
 _NEAR = 0.86
 _TYPES: dict[str, Any] = {"boolean": bool, "string": str, "object": Mapping, "array": (list, tuple), "null": type(None)}
@@ -87,29 +85,6 @@ def wording(schema: Schema) -> str:
 def is_integer(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
     """Whether a value is an integer of a range; True and False are none."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-class _Written(reprlib.Repr):
-    """Values as YAML, JSON and TOML write them, also those that a call in Python gives: one wording for both."""
-
-    def repr_bool(self, value: bool, _: int) -> str:
-        return "true" if value else "false"
-
-    def repr_NoneType(self, _: None, __: int) -> str:
-        return "null"
-
-
-def shown(value: object) -> str:
-    """Return a value as messages show it: short, in one line, with null, true and false as YAML, JSON and TOML write them."""
-    short = _Written()
-    short.maxlevel = short.maxlist = short.maxdict = 4
-    short.maxstring = short.maxother = short.maxlong = _LONGEST_SHOWN
-    return one_line(short.repr(value))
-
-
-def one_line(text: str) -> str:
-    """Return a text in one line: spaces in place of line breaks, and what a terminal would obey is escaped."""
-    return printable("".join(" " if one.isspace() else one for one in text))
 
 
 def misspelt(name: str, known: Iterable[str]) -> str:

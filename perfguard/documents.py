@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ import msgspec
 
 from perfguard.errors import DamagedError, StoreError, UsageError
 from perfguard.extensions import dialect_folders
+from perfguard.inputs import Malformed, json_of, read_bytes, refuse_extremes, text_of
 from perfguard.validator import Validator
 from perfguard.version import reinstall_command, upgrade_command
 
@@ -27,8 +27,8 @@ _CHECKOUT = Path(__file__).resolve().parent.parent / "schemas"
 FORMAT = 1
 #: Longest message about a document, in characters: jsonschema quotes the whole value.
 _LONGEST_MESSAGE = 300
-#: More digits than this do not fit a float, and are no size or time.
-_DIGITS = 300
+#: So many violations of a document are looked for: one is shown, the others are counted.
+_MOST_VIOLATIONS = 20
 
 
 class Plain:
@@ -119,9 +119,10 @@ def schema_names() -> list[str]:
     return [*artifacts, *_added_schemas(), *sorted(own[0] + own[1])]
 
 
-def violations(document: object, schema_name: str) -> list[str]:
-    """Return jsonschema's messages for `document`, each with its JSON path, sorted by path."""
-    errors = sorted(Validator(schema(schema_name)).errors(document), key=lambda e: list(map(str, e.path)))
+def violations(document: object, schema_name: str, *, most: int = _MOST_VIOLATIONS) -> list[str]:
+    """Return jsonschema's messages for the first violations in `document`, each with its JSON path, sorted by path."""
+    found = islice(Validator(schema(schema_name)).errors(document), most)
+    errors = sorted(found, key=lambda e: list(map(str, e.path)))
     return [_shortened(f"{error.json_path} {error.message}") for error in errors]
 
 
@@ -150,7 +151,8 @@ def checked(path: Path, document: object, schema_name: str, *, remedy: str) -> d
             f"Run: {upgrade_command()}"
         )
     if broken := violations(document, schema_name):
-        more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+        least = "at least " if len(broken) == _MOST_VIOLATIONS else ""
+        more = f" (and {least}{len(broken) - 1} more)" if len(broken) > 1 else ""
         raise DamagedError(f"{path} is damaged: {broken[0]}{more}. {remedy}")
     assert isinstance(document, dict)
     return document
@@ -175,20 +177,20 @@ def format_of(document: object) -> int:
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
-def parsed(path: Path, *, remedy: str, whole: Callable[[str], Any] = int) -> Any:
-    """Return the content of a JSON file; raises as `read_document` does. `whole` converts its integers."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        # Opening a pipe without a writer blocks forever.
-        raise StoreError(f"{path} cannot be read: it is not a regular file. {remedy}")
+def parsed(path: Path, *, remedy: str) -> Any:
+    """Return the content of a JSON file within the bounds of `inputs`; raises as `read_document` does."""
     try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=whole)
+        data = read_bytes(path)
     except FileNotFoundError as error:
         raise DamagedError(f"{path} is missing. {remedy}") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}. {remedy}") from error
-    except (ValueError, RecursionError) as error:
-        raise DamagedError(f"{path} is damaged: {_fault(path) or f'{error}.'} {remedy}") from error
+    except Malformed as error:
+        raise DamagedError(f"{path} cannot be read: {error}. {remedy}") from error
+    try:
+        return json_of(text_of(data))
+    except Malformed as error:
+        raise DamagedError(f"{path} is damaged: {_fault(path, data) or f'{error}.'} {remedy}") from error
 
 
 #: How `git merge` begins, parts and ends both sides of a conflict (git-merge(1), "How conflicts are presented").
@@ -197,9 +199,8 @@ _CONFLICT = re.compile(rb"^(<{7} |={7}$|>{7} )", re.MULTILINE)
 _LFS = b"version https://git-lfs.github.com/spec/"
 
 
-def _fault(path: Path) -> str:
+def _fault(path: Path, content: bytes) -> str:
     """Return what is in a file that is no JSON, and the command for that; empty if it is nothing known."""
-    content = path.read_bytes()
     if not content.strip():
         return "it is empty."
     if content.startswith(_LFS):
@@ -214,8 +215,12 @@ def _fault(path: Path) -> str:
 def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:
     """Return JSON with sorted keys and indentation; the items of the list `lines_of` are one a line, for readable diffs.
 
-    Raises `StoreError` for NaN and infinity, which JSON cannot hold.
+    Raises `StoreError` for what `parsed` would refuse: NaN, infinity, and numbers beyond the bounds of `inputs`.
     """
+    try:
+        refuse_extremes(document)
+    except Malformed as error:
+        raise StoreError(f"A measurement cannot be written as JSON: {error}. Measure again.") from error
     if lines_of is None:
         return _dumps(document, indent=2) + "\n"
     items = [_dumps(item) for item in document[lines_of]]
@@ -226,32 +231,10 @@ def dumps(document: dict[str, Any], *, lines_of: str | None = None) -> str:
 
 
 def _dumps(value: object, *, indent: int | None = None) -> str:
-    try:
-        text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    except ValueError as error:
-        raise StoreError(
-            f"A measurement is NaN or infinite, which JSON cannot hold ({error}). Measure again."
-        ) from error
+    text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
         # A file name that is not UTF-8 contains lone surrogates; escaped, they survive writing and reading.
         return json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=True, allow_nan=False)
     return text
-
-
-def sized_number(text: str) -> int:
-    """Convert an integer that fits a float; raises `ValueError` for more digits."""
-    if len(text) > _DIGITS:
-        raise ValueError(f"{text[:20]}… has {len(text)} digits")
-    return int(text)
-
-
-def _finite(text: str) -> float:
-    if math.isinf(number := float(text)):
-        raise ValueError(f"{text} is too large for a number")
-    return number
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")

@@ -6,6 +6,7 @@ import codecs
 import io
 import os
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -163,6 +164,8 @@ def _has_colours(stream: TextIO) -> bool:
 #: What makes a cell a formula, and what is a number nevertheless.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", re.ASCII | re.IGNORECASE)
+#: Longest value of a configuration in a message, in characters.
+_LONGEST_SHOWN = 60
 #: What GitHub's runner obeys in a log: `::` at the beginning of a line after blanks, `##[` anywhere (actions/runner,
 #: src/Runner.Common/ActionCommand.cs).
 _COMMAND = re.compile(r"^( *):(?=:)|(?<=##)\[")
@@ -176,6 +179,29 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class _Written(reprlib.Repr):
+    """Values as YAML, JSON and TOML write them, also those that a call in Python gives: one wording for both."""
+
+    def repr_bool(self, value: bool, _: int) -> str:
+        return "true" if value else "false"
+
+    def repr_NoneType(self, _: None, __: int) -> str:
+        return "null"
+
+
+def shown(value: object) -> str:
+    """Return a value as messages show it: short, in one line, with null, true and false as YAML, JSON and TOML write them."""
+    short = _Written()
+    short.maxlevel = short.maxlist = short.maxdict = 4
+    short.maxstring = short.maxother = short.maxlong = _LONGEST_SHOWN
+    return one_line(short.repr(value))
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line: spaces in place of line breaks, and what a terminal would obey is escaped."""
+    return printable("".join(" " if one.isspace() else one for one in text))
 
 
 def csv_cell(text: str) -> str:

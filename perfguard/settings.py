@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard import thresholds
-from perfguard.configuration import Schema, Section, configuration_schema, shown, violation
+from perfguard.config_files import read_toml
+from perfguard.configuration import Schema, Section, configuration_schema, violation
 from perfguard.errors import UsageError, counted, nearest
 from perfguard.findings import Code, is_code
 from perfguard.judge.tolerance import IN_SETTINGS, OF_THE_TEST, Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
+from perfguard.screen import shown
 from perfguard.window import StepWindow
 
 if TYPE_CHECKING:
@@ -283,12 +285,7 @@ def run_count(value: Any) -> int:
 
 def _own_table(path: Path) -> dict[str, Any] | None:
     """Return `[tool.perfguard]` of a pyproject.toml, or None. Raises `UsageError`."""
-    import tomllib
-
-    try:
-        found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not valid TOML: {error}. Correct it, then run the same command again.") from error
+    found: Any = read_toml(path)
     for key, name in (("tool", "tool"), ("perfguard", "tool.perfguard")):
         if key not in found:
             return None

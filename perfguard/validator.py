@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Schema = Mapping[str, Any] | bool
 
+#: From so many items on those that are proven are not validated again.
+_MANY = 100
 #: Patterns that mean the same to Python's re and to Rust's regex, in texts without line breaks: no classes like \w, no groups
 #: that begin with (?, no sets within sets.
 _PORTABLE = re.compile(r"(?:\\[.\[\]()/+*?{}|^$-]|\[\^?(?:[^\]\[\\&~]|\\[.\[\]()/+*?{}|^$tnr-])+\]|[^\\\[(]|\((?!\?))*")
@@ -59,9 +61,37 @@ class Validator:
 
     @cached_property
     def _slow(self) -> SlowValidator:
+        """jsonschema, which needs 40 us for a small object: the items of a long list that are proven are left out."""
         from jsonschema import Draft202012Validator
+        from jsonschema.validators import extend
 
-        return Draft202012Validator(dict(self._root)).evolve(schema=self._schema)
+        rules = Draft202012Validator.VALIDATORS
+
+        def items(validator: Any, schema: Any, value: Any, around: Any) -> Iterator[ValidationError]:
+            if not isinstance(value, list) or len(value) < _MANY or "prefixItems" in around:
+                yield from rules["items"](validator, schema, value, around) or ()
+                return
+            one = Validator(schema, self._root)
+            for index, item in enumerate(value):
+                if not one._is_proven(item):
+                    yield from validator.descend(item, schema, path=index)
+
+        def additional(validator: Any, schema: Any, value: Any, around: Any) -> Iterator[ValidationError]:
+            if isinstance(value, dict) and len(value) >= _MANY and isinstance(schema, Mapping):
+                one = Validator(schema, self._root)
+                value = {key: item for key, item in value.items() if not one._is_proven(item)}
+            yield from rules["additionalProperties"](validator, schema, value, around) or ()
+
+        slow: type[SlowValidator] = extend(  # type: ignore[no-untyped-call]
+            Draft202012Validator, {"items": items, "additionalProperties": additional}
+        )
+        found: SlowValidator = slow(_unnamed(self._root)).evolve(schema=_unnamed(self._schema))
+        return found
+
+
+def _unnamed(schema: Any) -> Any:
+    """Return a schema without "$schema": by it jsonschema would go on with its own class of validators."""
+    return {key: part for key, part in schema.items() if key != "$schema"} if isinstance(schema, Mapping) else schema
 
 
 @lru_cache(maxsize=1024)
@@ -95,9 +125,26 @@ def in_json(error: ValidationError) -> str:
     if error.schema is False:
         message = message.replace("False schema does not allow", "nothing is allowed here, found", 1)
     for value in (error.instance, error.validator_value):
-        if not isinstance(value, str) and re.search(r"\b(?:False|True|None)\b", repr(value)):
+        if isinstance(value, str) or _has_more_values(value, len(message)):
+            continue
+        if re.search(r"\b(?:False|True|None)\b", repr(value)):
             message = message.replace(repr(value), json.dumps(value, ensure_ascii=False), 1)
     return message
+
+
+def _has_more_values(value: object, most: int) -> bool:
+    """Whether a value has more parts than a text of that length can show."""
+    waiting, count = [value], 0
+    while waiting and count <= most:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, dict):
+            count += len(one)
+            waiting += one.values()
+        elif isinstance(one, list):
+            count += len(one)
+            waiting += one
+    return count > most
 
 
 def _is_odd(value: object, has_patterns: bool) -> bool:

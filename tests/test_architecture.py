@@ -8,6 +8,7 @@ import graphlib
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import grimp
@@ -69,6 +70,48 @@ def loaded_by(*modules: str) -> set[str]:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True, cwd=TOP
     )
     return set(found.stdout.split())
+
+
+# -- one way in ----------------------------------------------------------------------------------------------------------
+
+#: The parsers that give Python objects, and the modules that may call them, each with what it parses. All else comes in by
+#: `perfguard.inputs`, which bounds it.
+PARSERS = {"json.load", "json.loads", "tomllib.load", "tomllib.loads", "yaml.load", "msgspec.json.decode"}
+PARSE = {
+    "perfguard.inputs": "documents",
+    "perfguard.artifacts.readers.*": "a profiler's files, within bounds of their own",
+    "perfguard.artifacts.excerpt": "a file that a reader has read",
+    "perfguard.artifacts.table": "rows that a reader has read",
+    "perfguard.artifacts.trace_rows": "rows that a reader has read",
+    "perfguard.integrations.offline": "its own request; the result of an analyser, as one raw text",
+    "perfguard.artifacts.layout": "what the package ships",
+    "perfguard.contract.grid": "what the package ships",
+    "perfguard.documents": "what the package, or the distribution of a dialect, ships",
+    "perfguard.findings": "what the package ships",
+    "perfguard.testing.*": "what the package ships",
+    "perfguard.validator": "a schema",
+    "perfguard.plugin.*": "what perfguard's own processes write for each other, and pip's metadata",
+    "perfguard.version": "pip's metadata of this package",
+    "perfguard.child": "what perfguard's own processes write for each other",
+    "perfguard.cli.run": "a value of the command line",
+    "perfguard.capture.*": "what perfguard's own processes write for each other",
+}
+
+
+def parsers_in(path: Path) -> set[str]:
+    """Return the parsers that a module names, also in the text of a program that it starts."""
+    texts = [
+        node.value for node in ast.walk(tree(path)) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    names = [ast.unparse(node) for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)]
+    return {one for one in PARSERS if one in names or any(f"{one}(" in text for text in texts)}
+
+
+def test_every_other_document_comes_in_by_one_module():
+    parsing = {name_of(path) for path in MODULES if parsers_in(path)}
+    allowed = {pattern: {name for name in parsing if fnmatch(name, pattern)} for pattern in PARSE}
+    assert parsing == set().union(*allowed.values())
+    assert [pattern for pattern, names in allowed.items() if not names] == []
 
 
 # -- what loads with what ------------------------------------------------------------------------------------------------

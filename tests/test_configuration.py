@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.configuration import Section, configuration_schema, holds, shown, violation, wording
+from perfguard.configuration import Section, configuration_schema, holds, violation, wording
 from perfguard.errors import UsageError
+from perfguard.screen import shown
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 values = st.recursive(

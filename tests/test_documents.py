@@ -29,8 +29,8 @@ JSON = st.recursive(
     st.one_of(
         st.none(),
         st.booleans(),
-        st.integers(),
-        st.floats(allow_nan=False, allow_infinity=False),
+        st.integers(-(10**149), 10**149),
+        st.floats(-1e149, 1e149),
         st.text(),
         st.sampled_from(["\u2028", "\x85", "\r\n", "[]", '"items"']),
     ),

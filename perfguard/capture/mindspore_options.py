@@ -16,8 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict
 
-from perfguard.configuration import Schema, configuration_schema, holds, is_integer, shown, violation
+from perfguard.configuration import Schema, configuration_schema, holds, is_integer, violation
 from perfguard.errors import UsageError, nearest
+from perfguard.screen import shown
 from perfguard.window import StepWindow
 
 Surface = Literal["Profiler", "profile", "env", "dynamic"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,9 @@ import click
 
 from perfguard.cli import options
 from perfguard.cli.output import echo, echo_line
+from perfguard.config_files import read_toml
 from perfguard.errors import StoreError, UsageError, counted, listed
+from perfguard.inputs import Malformed, toml_of
 from perfguard.version import SOMEWHERE, Origin, origin, reinstall_command
 
 if TYPE_CHECKING:
@@ -206,8 +207,8 @@ def _plan_settings(project: Project, additions: list[Addition], left: list[str])
     if "\r\n" in before:
         text = text.replace("\n", "\r\n")
     try:
-        after = tomllib.loads(before + text)
-    except tomllib.TOMLDecodeError as error:
+        after = toml_of(before + text)
+    except Malformed as error:
         # `tool = {...}` on one line is closed.
         raise UsageError(
             f"{path} cannot have a table added at its end ({error}). Add this yourself, then run the same command again: "
@@ -321,7 +322,7 @@ def _is_installed(name: str, place: Path) -> bool:
 
 def _installable(root: Path) -> bool:
     path = root / "pyproject.toml"
-    table = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    table = read_toml(path) if path.is_file() else {}
     return bool({"project", "build-system"} & table.keys()) or (root / "setup.py").is_file()
 
 

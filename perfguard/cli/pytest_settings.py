@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import configparser
 import shlex
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfguard.config_files import LARGEST_BYTES, read_toml
 from perfguard.errors import UsageError
+from perfguard.inputs import Malformed, read_bytes, text_of
 
 #: The files in the order in which pytest looks for them in a directory, each with the tables that may hold its settings
 #: (pytest: "Initialization: determining rootdir and configfile").
@@ -57,23 +58,14 @@ def pytest_settings(start: Path) -> PytestSettings:
 
 
 def _read(path: Path, tables: tuple[str, ...]) -> dict[str, tuple[str, ...]] | None:
-    try:
-        text = path.read_text(encoding="utf-8")
-        found = _toml_tables(text, tables) if path.suffix == ".toml" else _ini_section(text, tables[0])
-    except (tomllib.TOMLDecodeError, configparser.Error, UnicodeDecodeError) as error:
-        kind = "TOML" if path.suffix == ".toml" else "INI"
-        reason = " ".join(str(error).split())
-        raise UsageError(
-            f"{path} is not valid {kind}: {reason}. Correct it, then run the same command again."
-        ) from error
+    found = _toml_tables(read_toml(path), tables) if path.suffix == ".toml" else _ini_section(path, tables[0])
     if found is None and path.name.endswith(("pytest.ini", "pytest.toml")):
         # pytest takes them even if they are empty.
         found = {}
     return None if found is None else {key: _words(value) for key, value in found.items()}
 
 
-def _toml_tables(text: str, tables: tuple[str, ...]) -> dict[str, Any] | None:
-    document = tomllib.loads(text)
+def _toml_tables(document: dict[str, Any], tables: tuple[str, ...]) -> dict[str, Any] | None:
     found: dict[str, Any] | None = None
     for table in tables:
         value: Any = document
@@ -84,9 +76,13 @@ def _toml_tables(text: str, tables: tuple[str, ...]) -> dict[str, Any] | None:
     return found
 
 
-def _ini_section(text: str, section: str) -> dict[str, Any] | None:
+def _ini_section(path: Path, section: str) -> dict[str, Any] | None:
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(text)
+    try:
+        parser.read_string(text_of(read_bytes(path, most=LARGEST_BYTES)))
+    except (Malformed, configparser.Error) as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{path} is not valid INI: {reason}. Correct it, then run the same command again.") from error
     return dict(parser[section]) if parser.has_section(section) else None
 
 

@@ -34,12 +34,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfguard.configuration import Section, configuration_schema, misspelt, one_line, shown
+from perfguard.config_files import read_text, read_yaml
+from perfguard.configuration import Section, configuration_schema, misspelt
 from perfguard.documents import merged
 from perfguard.errors import UsageError
-from perfguard.integrations.config_files import read_text, read_yaml
 from perfguard.integrations.ranks import expected_ranks, require_ranks, require_world_size
 from perfguard.integrations.summary_monitor import SummaryMonitor, read_summary_monitor
+from perfguard.screen import one_line, shown
 from perfguard.window import StepWindow
 
 _LATEST = "2.1"

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfguard.configuration import Schema, Section, configuration_schema, one_line, shown, violation
+from perfguard.config_files import read_text, read_yaml
+from perfguard.configuration import Schema, Section, configuration_schema, violation
 from perfguard.errors import UsageError
-from perfguard.integrations.config_files import read_text, read_yaml
 from perfguard.integrations.ranks import expected_ranks, require_ranks, require_world_size
+from perfguard.screen import one_line, shown
 from perfguard.window import StepWindow
 
 #: The number that means all ranks.

@@ -14,9 +14,9 @@ from typing import Any
 
 from perfguard.capture.environment import package_version
 from perfguard.capture.mindspore_options import mindspore_options
-from perfguard.configuration import shown
+from perfguard.config_files import read_json, read_text
 from perfguard.errors import UsageError
-from perfguard.integrations.config_files import read_json, read_text
+from perfguard.screen import shown
 from perfguard.writing import write_atomically
 
 CONFIG_FILE = "profiler_config.json"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import filecmp
 import json
+import mmap
 import os
 import re
 import shutil
@@ -316,9 +317,12 @@ def _is_complete(path: Path, *, thoroughly: bool) -> bool:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 64))
             return file.read().rstrip().endswith((b"]", b"}"))
+    import msgspec
+
     try:
-        json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            msgspec.json.decode(text, type=msgspec.Raw)
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfguard.configuration import Section, shown, violation
+from perfguard.configuration import Section, violation
 from perfguard.errors import UsageError
+from perfguard.screen import shown
 
 _WORLD_SIZE = {"type": "integer", "minimum": 1, "maximum": 10**9 - 1}
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfguard.configuration import Section, configuration_schema, shown, violation
+from perfguard.configuration import Section, configuration_schema, violation
+from perfguard.screen import shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfguard.configuration import Schema, Section, configuration_schema, one_line, shown
+from perfguard.config_files import read_json, read_text, read_yaml
+from perfguard.configuration import Schema, Section, configuration_schema
 from perfguard.errors import UsageError
-from perfguard.integrations.config_files import read_json, read_text, read_yaml
+from perfguard.screen import one_line, shown
 
 #: The number that means all ranks.
 EVERY_RANK = -1

@@ -12,10 +12,10 @@ from typing import Any
 
 from perfguard.capture.driver import Driver
 from perfguard.capture.torch_backend import TorchBackend, TorchOptions
-from perfguard.configuration import one_line
 from perfguard.documents import FORMAT, dumps
 from perfguard.errors import PerfguardError, UsageError, listed
 from perfguard.recording import PROFILER_DIRECTORY, Recording
+from perfguard.screen import one_line
 from perfguard.window import StepWindow
 from perfguard.writing import write_atomically
 

@@ -24,10 +24,11 @@ from types import ModuleType
 from typing import Any
 
 from perfguard.capture.torch_backend import FLAGS, TorchOptions, imported_torch, npu_profiler
-from perfguard.configuration import Section, configuration_schema, one_line
+from perfguard.config_files import LARGEST_BYTES, decoded, read_json
+from perfguard.configuration import Section, configuration_schema
 from perfguard.errors import PerfguardError, StoreError, UsageError
-from perfguard.integrations.config_files import LARGEST_BYTES, decoded, read_json
 from perfguard.integrations.tools_part import Part, WindowPart, claim
+from perfguard.screen import one_line
 from perfguard.window import StepWindow
 from perfguard.writing import write_atomically
 

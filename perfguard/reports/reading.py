@@ -11,7 +11,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from perfguard.documents import checked, format_of, newest_format, parsed, schema, sized_number
+from perfguard.documents import checked, format_of, newest_format, parsed, schema
 from perfguard.errors import PerfguardError, StoreError, UsageError
 from perfguard.findings import is_code
 from perfguard.judge.verdict import Verdict
@@ -69,7 +69,7 @@ def _parsed(path: Path) -> Any:
     """Return the content of a report file. Raises `UsageError` for a missing file, `StoreError` for a baseline or a trace."""
     if not os.path.exists(path):  # unlike Path.exists, False for a name that no file system accepts
         raise UsageError(f"{path} does not exist; write a report with: pytest --perfguard --perfguard-report {path}")
-    document = parsed(path, remedy=_REMEDY, whole=sized_number)
+    document = parsed(path, remedy=_REMEDY)
     if isinstance(document, list) or (isinstance(document, dict) and "traceEvents" in document):
         raise StoreError(f"{path} is not a report; if a profiler wrote it, name its directory instead. {_REMEDY}")
     if isinstance(document, dict) and "measurements" in document and "workloads" not in document:

@@ -43,7 +43,7 @@ _MEASURED = textwrap.dedent(
     import os, resource, subprocess, sys, threading, time
     seconds, peak_kib, *arguments = sys.argv[1:]
     limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
-    command = [sys.executable, "-m", "perfguard", "check", *arguments, "--jobs", "1"]
+    command = [sys.executable, "-m", "perfguard", *arguments]
     child = subprocess.Popen(command, stdout=2, preexec_fn=limit)
     def watch():
         page = os.sysconf("SC_PAGE_SIZE") // 1024
@@ -80,9 +80,15 @@ class Cost:
 
 
 def check(place: Path | str, *, seconds: int = _SECONDS, peak_kib: int = _PEAK_KIB) -> Cost:
-    """Check a directory or URL in a fresh process, which is stopped after so many CPU seconds or above so much memory."""
+    """Check a directory or URL as `perfguard_in` does."""
+    return perfguard_in(None, "check", place, "--jobs", "1", seconds=seconds, peak_kib=peak_kib)
+
+
+def perfguard_in(folder: Path | None, *arguments: object, seconds: int = _SECONDS, peak_kib: int = _PEAK_KIB) -> Cost:
+    """Run a command in a fresh process, which is stopped after so many CPU seconds or above so much memory."""
     done = subprocess.run(
-        [sys.executable, "-c", _MEASURED, str(seconds), str(peak_kib), str(place)],
+        [sys.executable, "-c", _MEASURED, str(seconds), str(peak_kib), *map(str, arguments)],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=True,

@@ -693,8 +693,8 @@ def test_a_place_that_is_no_file_is_refused(tmp_path):
     for name, words in (
         ("gone.yaml", "is missing; name the YAML of your MindFormers task."),
         (".", "is a directory; name the file in it."),
-        ("latin.yaml", "is not UTF-8: byte 3 is 0xe9."),
-        ("large.yaml", "is larger than 4 MiB, so it is not a configuration file."),
+        ("latin.yaml", "is no configuration file: it is not UTF-8: byte 3 is 0xe9."),
+        ("large.yaml", "is no configuration file: it is larger than 4 MiB."),
         ("a\0b", "cannot be read: embedded null byte."),
     ):
         with pytest.raises(UsageError) as caught:

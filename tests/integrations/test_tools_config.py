@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfguard.config_files import LARGEST_BYTES
 from perfguard.errors import UsageError
-from perfguard.integrations.config_files import LARGEST_BYTES
 from perfguard.integrations.tools_config import ToolsConfig, read_tools_config, tools_config
 from perfguard.version import install_command
 from perfguard.window import StepWindow
@@ -303,18 +303,18 @@ def test_a_dynamic_profile_needs_its_path():
         ('{"profile": {"ranks": -Infinity}}', "is not JSON: -Infinity is not a JSON number."),
         (
             '{"profile": {"ranks": ' + "9" * 5000 + "}}",
-            "is not JSON: the number 999999999999999999... has more than 18 digits.",
+            "is not JSON: the number 99999999999999999999... has more than 18 digits.",
         ),
         (
             '{"profile": {"static_param": {"start_step": 1e999}}}',
-            "profile.static_param.start_step must be an integer from 0 to 10000000, got inf.",
+            "is not JSON: a number is inf, which is beyond ±1e+150.",
         ),
         ("[]", 'must be an object, {"key": value, ...}, got [].'),
         ("null", 'must be an object, {"key": value, ...}, got null.'),
         ("{}", "has neither profile nor memory_profile, so it profiles nothing."),
-        ("[" * 200_000, "is nested too deeply to be a configuration."),
-        (b'{"profile": "\xff"}', "is not UTF-8: byte 13 is 0xff."),
-        (b" " * (LARGEST_BYTES + 1), "is larger than 1 MiB, so it is not a configuration file."),
+        ("[" * 200_000, "is not JSON: it is nested too deeply."),
+        (b'{"profile": "\xff"}', "is no configuration file: it is not UTF-8: byte 13 is 0xff."),
+        (b" " * (LARGEST_BYTES + 1), "is no configuration file: it is larger than 1 MiB."),
     ],
     ids=lambda value: repr(value)[:30],
 )
@@ -328,7 +328,7 @@ def test_a_file_of_100_mb_is_not_read(tmp_path):
     path = tmp_path / "tools.json"
     with path.open("wb") as file:
         file.truncate(100_000_000)
-    with pytest.raises(UsageError, match="is larger than 1 MiB"):
+    with pytest.raises(UsageError, match="it is larger than 1 MiB"):
         read_tools_config(path)
 
 
@@ -341,7 +341,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     for name, sentence in (
         ("none.json", "is missing; name the tools.json of your model."),
         (".", "is a directory; name the file in it."),
-        ("pipe.json", "is not a regular file; name a configuration file."),
+        ("pipe.json", "is no configuration file: it is not a regular file."),
         ("a\0b", "cannot be read: "),
         ("x" * 5000, "cannot be read: File name too long."),
     ):

@@ -37,7 +37,7 @@ from perfguard.reports.terminal import measurement_rows, summary
 from perfguard.window import Phase, StepWindow
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
-NUMBERS = st.one_of(st.integers(-(2**60), 2**60), st.floats(allow_nan=False, allow_infinity=False))
+NUMBERS = st.one_of(st.integers(-(2**60), 2**60), st.floats(-1e149, 1e149))
 VALUES = st.one_of(NUMBERS, st.lists(TEXT, max_size=3), st.dictionaries(TEXT, NUMBERS, max_size=3))
 COUNTS = st.integers(0, 1000)
 SAMPLES = st.lists(st.floats(0, 1e12), max_size=4).map(tuple)

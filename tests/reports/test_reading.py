@@ -163,7 +163,7 @@ def test_a_truncated_report_is_never_read_as_a_shorter_one(tmp_path_factory, sha
 
 def test_a_number_that_is_none_is_refused(run, tmp_path):
     text = report_json(run).replace('"judged": true', '"judged": NaN', 1)
-    with pytest.raises(StoreError, match="NaN is not JSON"):
+    with pytest.raises(StoreError, match="NaN is not a JSON number"):
         read_run(written(tmp_path, text))
 
 

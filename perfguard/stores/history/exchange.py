@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from perfguard.documents import checked, newest_format, parsed, sized_number
+from perfguard.documents import checked, newest_format, parsed
 from perfguard.screen import csv_cell
 from perfguard.stores.history.entry import Entry, Number, WorkloadEntry, canonical, instant, is_timed
 from perfguard.version import __version__
@@ -50,7 +50,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
 
 def read_entries(path: Path) -> tuple[Entry, ...]:
     """Read the runs of an exported history. Raises `StoreError`, and `UsageError` for an invalid time."""
-    document = parsed(path, remedy=_REMEDY, whole=sized_number)
+    document = parsed(path, remedy=_REMEDY)
     return tuple(entry_from(plain) for plain in checked(path, document, "history", remedy=_REMEDY)["runs"])
 
 

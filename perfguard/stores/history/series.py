@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from sqlalchemy import Column, Connection, Row, select
 
 from perfguard import thresholds
+from perfguard.inputs import json_of
 from perfguard.judge.trend import Moment, Point, Series
 from perfguard.judge.verdict import Verdict
 from perfguard.measure import METRICS
@@ -94,12 +94,12 @@ def _is_past(places: Sequence[int], runs: int) -> bool:
 
 
 def documents_of(connection: Connection) -> dict[int, Any]:
-    """Return the documents that many rows refer to, by id. Raises `ValueError` for a wrong checksum."""
+    """Return the documents that many rows refer to, by id. Raises `ValueError` for a wrong checksum, and beyond bounds."""
     found = {}
     for row in connection.execute(select(FACTS.c.id, FACTS.c.key, FACTS.c.document)):
         if sha256(row.document) != row.key:
             raise ValueError(f"document {row.id} has another checksum")
-        found[row.id] = json.loads(row.document)
+        found[row.id] = json_of(row.document)
     return found
 
 
