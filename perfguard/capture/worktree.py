@@ -36,6 +36,8 @@ _BASE = "base"
 _GIT_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY")
 #: Seconds that a git command may take: checking out a large repository takes minutes.
 _GIT_TIMEOUT_S = 600.0
+#: Programs that a repository's own config names, and git would start to ask for a status, show a commit or check one out.
+_NO_PROGRAMS = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +84,12 @@ def run_git(
     variables: Mapping[str, str] | None = None,
     given: str | None = None,
 ) -> child.CompletedProcess[str]:
-    """Run git in English, with `given` as its input, and never ask the user. Raises the errors of `child.run`."""
+    """Run git in English, with `given` as its input, without the repository's hooks, monitor and signatures' checker.
+
+    It never asks the user. Raises the errors of `child.run`.
+    """
     return child.run(
-        ["git", *arguments],
+        ["git", *(word for one in _NO_PROGRAMS for word in ("-c", one)), *arguments],
         cwd=directory,
         env={**without_git_variables(os.environ), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **(variables or {})},
         input=given or "",
@@ -217,12 +222,10 @@ def _has_vanished(place: Path) -> bool:
 
 
 def _git(arguments: list[str], directory: Path, mark: str | None = None) -> child.CompletedProcess[str]:
-    """Run git without hooks. Raises `UsageError` without git, `CaptureError` if it hangs."""
+    """Run git. Raises `UsageError` without git, `CaptureError` if it hangs."""
     marked = {MARK: mark} if mark is not None else {}
     try:
-        return run_git(
-            ["-c", f"core.hooksPath={os.devnull}", *arguments], directory, timeout_s=_GIT_TIMEOUT_S, variables=marked
-        )
+        return run_git(arguments, directory, timeout_s=_GIT_TIMEOUT_S, variables=marked)
     except FileNotFoundError:
         raise UsageError(
             "there is no git on the PATH, so no base can be checked out; install it, or compare two environments: "

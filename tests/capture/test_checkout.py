@@ -40,6 +40,30 @@ def test_asking_for_the_commit_writes_nothing(tmp_path):
     assert (tmp_path / ".git" / "index").read_bytes() == before
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize("setting", ["core.fsmonitor", "gpg.program"])
+def test_no_program_of_a_repository_s_own_settings_runs(tmp_path, setting):
+    place, ran, program = tmp_path / "unpacked", tmp_path / "ran", tmp_path / "program"
+    program.write_text(
+        f"#!/bin/sh\necho ran >> '{ran}'\ncat > {os.devnull}\necho SIGNED\necho '[GNUPG:] SIG_CREATED ' >&2\n"
+    )
+    program.chmod(0o755)
+    place.mkdir()
+    git(place, "init", "-q")
+    (place / "net.py").write_text("one")
+    git(place, "add", "net.py")
+    git(place, "-c", f"gpg.program={program}", "commit", "-q", "-S", "-m", "one")
+    ran.unlink()
+    git(place, "config", "log.showSignature", "true")
+    git(place, "config", setting, str(program))
+    (place / "net.py").write_text("two")
+    found = provenance(place, {})
+    assert (found.commit or "").endswith("+dirty")
+    assert "+dirty." in (measured_commit(place, place / "baselines") or "")
+    assert datetime.fromisoformat(found.committed_at or "")
+    assert not ran.exists()
+
+
 def test_outside_git_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert current_commit(tmp_path) is None
