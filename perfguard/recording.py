@@ -207,6 +207,14 @@ class Recording:
         return tuple(sorted({step.rank for step in self.steps}))
 
 
+def begin_recording(directory: Path) -> None:
+    """Write a `steps.json` without steps: until `write_recording`, it says that a recording is not finished.
+
+    Of a process that is killed after its profiler has written all, nothing else tells. Raises `StoreError`.
+    """
+    write_atomically(directory / STEPS_FILE, dumps({"format": FORMAT, "steps": []}, lines_of="steps"))
+
+
 def write_recording(recording: Recording) -> None:
     """Write `recording.json` and `steps.json` next to the profiler's output. Raises `StoreError`."""
     if recording.fingerprint is None or recording.environment is None or recording.ending is None:

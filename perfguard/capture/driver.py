@@ -17,7 +17,15 @@ from typing import Protocol, TypeVar
 from perfguard.capture import Backend
 from perfguard.capture.environment import environment_of
 from perfguard.errors import CaptureError, PerfguardError, UsageError
-from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
+from perfguard.recording import (
+    PROFILER_DIRECTORY,
+    Ending,
+    Fingerprint,
+    Recording,
+    Step,
+    begin_recording,
+    write_recording,
+)
 from perfguard.window import Phase, StepWindow
 
 Batch = TypeVar("Batch")
@@ -236,6 +244,7 @@ class Driver:
     def _start_profiler(self) -> None:
         # A device reports earlier failures here, before anything has changed.
         self.backend.synchronize()
+        begin_recording(self.directory)
         self._profiling = True
         # Garbage of earlier tests, freed inside the window, would make memory differ from run to run.
         gc.collect()

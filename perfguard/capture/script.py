@@ -22,7 +22,15 @@ from perfguard.capture.environment import Interpreter, cpu_model, environment, f
 from perfguard.capture.machine_load import MachineLoad
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
 from perfguard.errors import CaptureError, UsageError, nearest
-from perfguard.recording import PROFILER_DIRECTORY, Ending, Fingerprint, Recording, Step, write_recording
+from perfguard.recording import (
+    PROFILER_DIRECTORY,
+    Ending,
+    Fingerprint,
+    Recording,
+    Step,
+    begin_recording,
+    write_recording,
+)
 from perfguard.window import Phase, StepWindow
 
 #: The frameworks that can be recorded without perfguard in their Python; other backends work only with the fixture.
@@ -103,6 +111,7 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
     backends = _backends(script, interpreter)
     options = _mindspore_options(script, interpreter, backends)
     directory = _fresh(directory)
+    begin_recording(directory)
     with scratch.folder() as facts:
         plan = {
             "facts": str(facts),

@@ -173,6 +173,9 @@ def test_a_test_that_is_killed_while_it_records_is_found(tmp_path, at):
     assert done.returncode == -signal.SIGKILL, done.stdout
     code, found = outcomes(several)
     assert (code, sorted(found.values())) == (3, ["INVALID", "PASSED"])
+    (killed,) = (name for name, outcome in found.items() if outcome == "INVALID")
+    # By itself it has output without facts, which is whole in the end.
+    assert outcomes(killed)[0] == (3 if at > 3 else 4)
 
 
 # -- a verdict over nothing --------------------------------------------------------------------------------------------------
