@@ -19,6 +19,7 @@ from perfguard.artifacts.table import Unreadable
 from perfguard.capture.replay import replay
 from perfguard.contract.inspection import InspectionOptions
 from perfguard.contract.reduction import one_by_one, tasks_of
+from perfguard.errors import PerfguardError
 from perfguard.findings import Code, Finding
 from perfguard.opening import NotRegular, Outside, confined, is_open_twice, listed, open_regular
 from perfguard.recording import Recording
@@ -267,6 +268,19 @@ def test_an_excerpt_is_never_of_a_file_outside(tmp_path, outside):
     assert [one.excerpt for one in with_excerpts(several, place)] == ["", "own", "own"]
 
 
+@pytest.mark.parametrize("name", ["recording.json", "steps.json"])
+def test_a_fact_that_became_a_link_is_not_read(tmp_path, outside, name, monkeypatch):
+    place = copied(TORCH, tmp_path / "in")
+    monkeypatch.setattr("perfguard.recording.leads_out", lambda path, directory: False)
+    text = (place / name).read_text(encoding="utf-8").replace("torch", SECRET)
+    (outside / "facts").write_text(text, encoding="utf-8")
+    (place / name).unlink()
+    (place / name).symlink_to(outside / "facts")
+    with pytest.raises(PerfguardError, match="leads out") as caught:
+        replay(place)
+    assert SECRET not in str(caught.value)
+
+
 # -- a process that swaps all the time ------------------------------------------------------------------------------------
 
 _SWAPPING = textwrap.dedent(
@@ -284,7 +298,7 @@ _SWAPPING = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("part", ["trace", "profiler"])
+@pytest.mark.parametrize("part", ["trace", "recording.json", "steps.json", "profiler"])
 @pytest.mark.exhaustive
 def test_a_process_that_swaps_files_for_links_brings_nothing_of_the_other_side_into_an_output(tmp_path, part):
     theirs = copied(TORCH, tmp_path / "theirs", replace=("aten::linear", f"{SECRET}::linear"), workload=SECRET)
