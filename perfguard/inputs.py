@@ -26,6 +26,8 @@ MAX_DEPTH = 64
 #: More digits than this are no size and no time; with the same bound of other numbers, sums and squares stay finite.
 MAX_DIGITS = 150
 _LARGEST = 10.0**MAX_DIGITS
+#: Beyond it every float is whole (IEEE 754).
+_ALL_WHOLE = 2.0**53
 #: The largest number of nodes of a YAML document; each takes some 30 us. MindFormers' own have some hundred.
 _MOST_NODES = 100_000
 #: The largest number of entries that merge keys give a document; MindFormers' own give some hundred.
@@ -78,13 +80,25 @@ def json_of(text: str, *, digits: int = MAX_DIGITS) -> Any:
         return int(number)
 
     try:
-        found = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, parse_int=whole)
+        found = json.loads(
+            text,
+            object_pairs_hook=_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_int=whole,
+            parse_float=_number,
+        )
     except json.JSONDecodeError as error:
         raise Malformed(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
     except RecursionError as error:
         raise Malformed("it is nested too deeply") from error
     refuse_extremes(found)
     return found
+
+
+def _number(text: str) -> float:
+    """Convert a number with a point or an exponent; a large one is an integer, as schemas have it: 1e18 of nanoseconds."""
+    number = float(text)
+    return int(number) if _ALL_WHOLE < abs(number) < _LARGEST else number
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

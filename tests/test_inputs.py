@@ -57,6 +57,16 @@ def test_what_is_within_the_bounds_is_read(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "number"),
+    [("1e18", 10**18), ("-1e19", -(10**19)), ("1.0", 1.0), ("9007199254740992.0", 2.0**53), ("0.5", 0.5)],
+)
+def test_a_large_number_is_an_integer_however_it_is_written(text, number):
+    found = json_of(text)
+    assert found == number
+    assert type(found) is type(number)
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("a = \n", "Invalid value .at line 1, column 5."),

@@ -118,6 +118,18 @@ def test_of_a_recording_it_is_a_finding(tmp_path, name, content, words):
     shutil.rmtree(place)
 
 
+@pytest.mark.parametrize("number", ["1e17", "1e149", "99999999999999999999"])
+def test_a_large_number_in_any_form_is_no_defect(tmp_path, number):
+    place = tmp_path / "run"
+    shutil.copytree(RECORDING, place)
+    facts = (place / "recording.json").read_text()
+    assert '"repeat": 1' in facts
+    (place / "recording.json").write_text(facts.replace('"repeat": 1', f'"repeat": {number}'))
+    cost = run(tmp_path, "check", place, "--jobs", "1")
+    assert cost.status == 3, cost.text[-2000:]
+    assert "Traceback" not in cost.text
+
+
 @pytest.mark.parametrize(("content", "words"), ALL)
 def test_of_a_report_it_is_one_sentence(tmp_path, content, words):
     written(tmp_path / "r.json", content)
