@@ -19,7 +19,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from perfguard import scratch
+from perfguard import inputs, scratch
 from perfguard.artifacts.readers import MAX_BYTES, OPAQUE
 from perfguard.artifacts.survey import (
     HEAD_BYTES,
@@ -36,10 +36,9 @@ from perfguard.findings import Code, Finding
 from perfguard.version import install_command
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(::.*)?://")
-#: The largest size of a file whose size the server does not list, of `recording.json` and `steps.json`, and of all files of a
-#: cycle together; the last is also bounded by the space in the temporary folder.
+#: The largest size of a file whose size the server does not list, and of all files of a cycle together; the last is also
+#: bounded by the space in the temporary folder.
 MAX_UNLISTED_BYTES = MAX_BYTES
-MAX_DOCUMENT_BYTES = 64 * 1024**2
 MAX_CYCLE_BYTES = 32 * 1024**3
 #: The largest answer of a web server that is held in memory: the page of a folder. One of 8 MiB lists 100 000 files.
 MAX_PAGE_BYTES = 8 * 1024**2
@@ -329,7 +328,7 @@ class RemoteTree:
     def read_bytes(self, name: str) -> bytes:
         """Return the bytes of a small file. Raises `Unfetched`."""
         with scratch.folder() as place:
-            self._get({self.root / name: place / "it"}, most_bytes=MAX_DOCUMENT_BYTES)
+            self._get({self.root / name: place / "it"}, most_bytes=inputs.MAX_BYTES)
             return (place / "it").read_bytes()
 
     def _fetch_head(self, path: Path, local: Path) -> None:

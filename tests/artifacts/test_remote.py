@@ -19,6 +19,7 @@ from unittest import mock
 
 import pytest
 
+from perfguard import inputs
 from perfguard.artifacts import remote
 from perfguard.artifacts.remote import RemoteTree, _packages_of, is_url, local_path
 from perfguard.capture.replay import replay_tree, trees_in
@@ -470,13 +471,13 @@ def test_a_server_that_means_harm_ends_in_words(serve, monkeypatch, tmp_path, mu
     answers, words = HARMFUL[name]
     smaller = {
         "MAX_UNLISTED_BYTES": 2**21,
-        "MAX_DOCUMENT_BYTES": 2**20,
         "MAX_PAGE_BYTES": 2**20,
         "LISTING_S": 2,
         "MEGABYTE_S": 1,
     }
     for bound, value in smaller.items():
         monkeypatch.setattr(remote, bound, value)
+    monkeypatch.setattr(inputs, "MAX_BYTES", 2**20)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     found = run("check", serve(answers), "--jobs", "1")
     assert found.exit_code in (2, 3, 4), found.output

@@ -37,6 +37,7 @@ def main() -> int:
     print(f"seed {seed}, kinds {', '.join(names)}", flush=True)
     end = time.monotonic() + 60 * options.minutes
     count: Counter[str] = Counter()
+    exits: Counter[int] = Counter()
     falls: Counter[str] = Counter()
     # Processes, not threads: each forks for its commands.
     context = multiprocessing.get_context("fork")
@@ -49,15 +50,17 @@ def main() -> int:
         worker.start()
     left = len(workers)
     while left:
-        case, found = done.get()
+        case, found, statuses = done.get()
         left -= case is None
         count.update([case.partition(":")[0]] if case else [])
+        exits.update(statuses)
         for fall in found:
             # One line for each different fall; the others are counted.
             if not falls[fall.key]:
                 print(f"\n{fall.words}\n  repeat: python -m tests.fuzz --case '{case}'", flush=True)
             falls[fall.key] += 1
     print(f"\n{sum(count.values())} cases ({', '.join(f'{n} {name}' for name, n in sorted(count.items()))})")
+    print(f"commands by exit status: {', '.join(f'{status}: {times}' for status, times in sorted(exits.items()))}")
     for key, times in falls.most_common():
         print(f"  {times} times: {key}")
     print("none fell" if not falls else f"{sum(falls.values())} fell, in {len(falls)} ways")
@@ -72,16 +75,16 @@ def _work(names: Sequence[str], seed: str, numbers: Iterable[int], end: float, d
         for number in takewhile(lambda _: time.monotonic() < end, numbers):
             case = f"{names[number % len(names)]}:{seed}:{number}"
             with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-                done.put((case, run_case(case, Path(folder))))
+                done.put((case, *run_case(case, Path(folder))))
     finally:
-        done.put((None, []))
+        done.put((None, [], []))
 
 
 def _repeat(case: str, keep: Path | None) -> int:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         place = keep or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        found = run_case(case, place, show=True)
+        found, _ = run_case(case, place, show=True)
     for fall in found:
         print(f"\n{fall.words}")
     return 1 if found else 0

@@ -61,8 +61,8 @@ def warm_up() -> None:
     layouts()
 
 
-def run_case(case: str, folder: Path, *, show: bool = False) -> list[Fall]:
-    """Make the input of a case in a folder, and run its commands."""
+def run_case(case: str, folder: Path, *, show: bool = False) -> tuple[list[Fall], list[int]]:
+    """Make the input of a case in a folder, and run its commands; return the falls, and the exit status of each command."""
     name, _, _ = case.partition(":")
     here, home, temporary = (folder / one for one in ("here", "home", "tmp"))
     for one in (here, home, temporary):
@@ -72,10 +72,11 @@ def run_case(case: str, folder: Path, *, show: bool = False) -> list[Fall]:
     for module in _PLANTED:
         if not os.path.lexists(here / f"{module}.py"):
             (here / f"{module}.py").write_text(f"open({str(mark)!r}, 'a').write({module!r})\n")
-    found = []
+    found, statuses = [], []
     for command in commands:
         before = _tree(here, home)
         status, problem, output = _run(command, here=here, home=home, temporary=temporary, log=folder / "log")
+        statuses.append(status)
         if show:
             print(f"$ perfguard {' '.join(command)}\n{output}-> {status}", flush=True)
         keys = list(_wrong(status, problem, output))
@@ -88,7 +89,7 @@ def run_case(case: str, folder: Path, *, show: bool = False) -> list[Fall]:
             keys.append(f"it executed {mark.read_text()}")
         found += [Fall(f"{key} ({command[0]})", command, output) for key in keys]
     _make_removable(folder)
-    return found
+    return found, statuses
 
 
 def _wrong(status: int, problem: str, output: str) -> Iterator[str]:
