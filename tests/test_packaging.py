@@ -245,7 +245,18 @@ def test_every_package_that_is_imported_at_run_time_is_declared():
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 found.add((node.module or "").partition(".")[0])
     # In the extras, and imported where they are needed.
-    optional = {"mindspore", "torch", "torch_npu", "scipy", "xdist", "hypothesis", "dask", "distributed", "fsspec"}
+    optional = {
+        "mindspore",
+        "torch",
+        "torch_npu",
+        "scipy",
+        "xdist",
+        "hypothesis",
+        "dask",
+        "distributed",
+        "fsspec",
+        "aiohttp",
+    }
     optional |= {"transformers", "alembic", "jinja2", "markupsafe", "ruptures", "sqlalchemy"}
     third_party = found - set(sys.stdlib_module_names) - {"perfguard", "_pytest"} - optional
     declared = base_dependencies()

@@ -14,9 +14,7 @@ import click
 
 from perfguard.cli import options
 from perfguard.cli.output import echo, echo_line
-from perfguard.config_files import read_toml
 from perfguard.errors import StoreError, UsageError, counted, listed
-from perfguard.inputs import Malformed, toml_of
 from perfguard.version import SOMEWHERE, Origin, origin, reinstall_command
 
 if TYPE_CHECKING:
@@ -195,6 +193,8 @@ def _summary(project: Project) -> str:
 
 
 def _plan_settings(project: Project, additions: list[Addition], left: list[str]) -> None:
+    from perfguard.inputs import Malformed, toml_of
+
     path = project.root / "pyproject.toml"
     if project.has_table:
         left.append(f"{project.shown(path)} has [tool.perfguard]")
@@ -321,6 +321,8 @@ def _is_installed(name: str, place: Path) -> bool:
 
 
 def _installable(root: Path) -> bool:
+    from perfguard.config_files import read_toml
+
     path = root / "pyproject.toml"
     table = read_toml(path) if path.is_file() else {}
     return bool({"project", "build-system"} & table.keys()) or (root / "setup.py").is_file()

@@ -156,9 +156,9 @@ def test_an_export_takes_no_facts_of_one_run(option, value):
 BAD = {
     "truncated": (lambda text: text[: len(text) // 2], "is damaged"),
     "empty": (lambda text: "", "is damaged"),
-    "nan": (lambda text: text.replace("5.25", "NaN"), "NaN is not JSON"),
-    "infinite": (lambda text: text.replace("5.25", "1e999"), "too large for a number"),
-    "too large": (lambda text: text.replace("5.25", "9" * 400), "has 400 digits"),
+    "nan": (lambda text: text.replace("5.25", "NaN"), "NaN is not a JSON number"),
+    "infinite": (lambda text: text.replace("5.25", "1e999"), "a number is inf"),
+    "too large": (lambda text: text.replace("5.25", "9" * 400), "has more than 150 digits"),
     "of a far future": (
         lambda text: '{"format": 99, "perfguard": "9.0", "results": {}}',
         "was written by perfguard 9.0",
@@ -283,7 +283,7 @@ def test_an_export_with_a_number_of_hundreds_of_digits_is_a_sentence_and_the_oth
     assert Path("huge.json").read_text() != text
     done = history("add", "--history", "other.db", "huge.json", "all.json")
     assert done.exit_code == 2
-    assert "not added: huge.json is damaged: 99999999999999999999… has 320 digits" in done.stderr
+    assert "not added: huge.json is damaged: the number 99999999999999999999... has more than 150 digits" in done.stderr
     assert "1 added, 0 already there, 1 not added" in done.output
 
 
@@ -783,7 +783,7 @@ def test_a_history_is_not_overwritten_by_its_export(project):
 
 
 def test_a_number_near_the_largest_is_drawn(project):
-    for number, value in enumerate((1e-300, 1e308, 1e300)):
+    for number, value in enumerate((1e-300, 1e149, 1e140)):
         report(project / "r.json", number, {"step_cost": value})
         assert run("history", "add", "r.json").exit_code == 0
     assert "step_cost" in run("history", "trend").stdout

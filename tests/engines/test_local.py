@@ -23,10 +23,20 @@ ITEMS = list(range(20))
 BATCHES = [ITEMS[0:1], ITEMS[1:5], ITEMS[5:9], ITEMS[9:10], ITEMS[10:20]]
 
 
+#: The processes of other tests, such as a tracker of resources, which ends with this process.
+OTHERS: set[int] = set()
+
+
 def children() -> list[int]:
     """Return the processes that this one has started and not yet ended."""
     found = (Path(f"/proc/self/task/{task}/children").read_text() for task in os.listdir("/proc/self/task"))
-    return [int(pid) for text in found for pid in text.split()]
+    return [int(pid) for text in found for pid in text.split() if int(pid) not in OTHERS]
+
+
+@pytest.fixture(autouse=True)
+def _of_others():
+    OTHERS.clear()
+    OTHERS.update(children())
 
 
 def lost(item):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from perfguard import StepWindow
 from perfguard.contract import Contract
+from perfguard.dialects.extract import Extract
 from perfguard.findings import INVALIDATING_FAMILIES, Code, Finding, Severity, worst_first
 from perfguard.judge.compare import Comparison, State
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
@@ -27,10 +28,15 @@ COST = measured("step_cost", 2.0, samples=(2.0, 2.1, 2.2, 2.1, 2.0))
 
 
 def examine(
-    *measurements: Measurement, findings: tuple[Finding, ...] = (), policy: Policy | None = None, **facts
+    *measurements: Measurement,
+    findings: tuple[Finding, ...] = (),
+    policy: Policy | None = None,
+    files: int = 1,
+    **facts,
 ) -> Verdict:
     recording = Recording(directory=Path("here"), **{"fingerprint": FINGERPRINT, "environment": HERE, **facts})
-    contract = Contract(recording=recording, cycles=(), findings=findings)
+    read = Extract(layout="pt-torch", name="a", rank=0, is_window=True, files=files)
+    contract = Contract(recording=recording, cycles=(), findings=findings, extracts=(read,))
     return examined(contract, measurements, workload=WORKLOAD, policy=policy or Policy())
 
 
@@ -52,6 +58,11 @@ def test_a_recording_is_invalid_when_an_error_says_that_it_is_not_whole(severity
         invalid = severity is Severity.ERROR and code.name[0] in "ASIC"
         assert verdict.outcome is (Outcome.INVALID if invalid else Outcome.PASSED), code
         assert verdict.passed is not invalid, code
+
+
+@pytest.mark.parametrize("ignore", [(), ("A",)])
+def test_of_a_recording_without_a_file_no_outcome_is_green(ignore):
+    assert examine(CALLS, files=0, policy=Policy(ignore=ignore)).outcome is Outcome.INCONCLUSIVE
 
 
 def test_a_whole_recording_keeps_its_facts():

@@ -181,10 +181,8 @@ def test_a_real_process_does_the_same(tmp_path, monkeypatch, layout):
 def test_a_process_that_is_killed_leaves_its_chunks_to_the_other(tmp_path, monkeypatch, after):
     generate("pt-torch", seed=4, operators=12, steps=6).write(tmp_path)
     started = []
-    popen = second_process.subprocess.Popen
-    monkeypatch.setattr(
-        second_process.subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1]
-    )
+    start = second_process.child.start
+    monkeypatch.setattr(second_process.child, "start", lambda *a, **k: started.append(start(*a, **k)) or started[-1])
     events = Partner.events
 
     def killed(self: Partner, one: Any) -> Any:
@@ -211,17 +209,25 @@ def test_what_is_asked_for_the_first_time_is_decoded_here(tmp_path):
     the_same(tmp_path)
 
 
+def _runs(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Let the second process run a program instead of its own; it finds its arguments as that does."""
+
+    def command(call: str, *arguments: str, **how: object) -> list[str]:
+        return [sys.executable, "-c", program, *arguments]
+
+    monkeypatch.setattr(second_process.child, "own_command", command)
+
+
 def kills_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_process, "_PROGRAM", "import os; os.kill(os.getpid(), 9)")
+    _runs(monkeypatch, "import os; os.kill(os.getpid(), 9)")
 
 
 def says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_process, "_PROGRAM", "pass")
+    _runs(monkeypatch, "pass")
 
 
 def stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = second_process._PROGRAM.replace("serve(", "import os; os.kill(os.getpid(), 19)\nserve(")
-    monkeypatch.setattr(second_process, "_PROGRAM", program)
+    _runs(monkeypatch, "import os; os.kill(os.getpid(), 19)")
     monkeypatch.setattr(second_process, "Second", Waited)
     monkeypatch.setattr(partner, "_TIMEOUT_MS", 3000)
 
@@ -268,9 +274,15 @@ def test_more_files_may_be_open_than_select_bears(tmp_path):
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_what_is_printed_over_there_is_no_reply(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        second_process, "_PROGRAM", "print('a module that talks' * 9, flush=True)\n" + second_process._PROGRAM
-    )
+    quiet = second_process.child.own_command
+
+    def talking(*arguments: Any, **how: Any) -> list[str]:
+        command = quiet(*arguments, **how)
+        program = command.index("-c") + 1
+        command[program] = f"print('a module that talks' * 9, flush=True)\n{command[program]}"
+        return command
+
+    monkeypatch.setattr(second_process.child, "own_command", talking)
     generate("pt-torch", seed=4, operators=12, steps=4).write(tmp_path)
     the_same(tmp_path, at_least=2, second=Waited)
 

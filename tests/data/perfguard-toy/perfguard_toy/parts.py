@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, read_text
+from perfguard.artifacts.readers import Content, numbered_lines
 from perfguard.artifacts.table import Cells, Table
 from perfguard.capture import Target
 from perfguard.reports import RunReport
@@ -18,7 +18,7 @@ def read_toy(path: Path, schema: Mapping[str, Any]) -> Content:
     """Read lines of two words."""
     import polars as pl
 
-    rows = [line.split(" ") for line in read_text(path).splitlines()]
+    rows = [line.split(" ") for _, line in numbered_lines(path)]
     return Content(table=Table(frame=pl.DataFrame(rows, schema=["name", "count"], orient="row"), cells=Cells.TEXT))
 
 
