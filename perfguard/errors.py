@@ -30,8 +30,31 @@ class DamagedError(StoreError):
 
 def of_system(error: OSError) -> str:
     """Return the sentence about an error of the system, such as a full disk."""
+    if isinstance(error, FileNotFoundError) and not error.filename:
+        # That is what `os.getcwd` raises.
+        return "the working directory is not there any more; change to another one, then run the same command again."
     where = f": {error.filename}" if error.filename else ""
     return f"{error.strerror or error}{where}; mend that, then run the same command again."
+
+
+def as_bytes(error: BaseException) -> bytes:
+    """Return an exception for another process to unpickle and raise, with its traceback as a note unless it is a sentence.
+
+    One that cannot be pickled, or not unpickled, becomes a `RuntimeError` of its words.
+    """
+    import pickle
+    import traceback
+
+    if not isinstance(error, PerfguardError):
+        error.add_note(f"In a process of its own:\n{''.join(traceback.format_exception(error))}")
+    try:
+        found = pickle.dumps(error)
+        pickle.loads(found)
+    except Exception as why:  # noqa: BLE001 -- whatever its class does; its words and its traceback are kept
+        words = RuntimeError(f"{type(error).__name__}: {error} (it cannot be sent: {why})")
+        words.__notes__ = error.__notes__
+        return pickle.dumps(words)
+    return found
 
 
 def missing_package(user: str, package: str, extra: str, error: ImportError) -> UsageError:

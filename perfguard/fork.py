@@ -14,12 +14,13 @@ import pickle
 import resource
 import select
 import signal
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from perfguard.errors import UsageError
+from perfguard.errors import UsageError, as_bytes
 
 Item = TypeVar("Item")
 
@@ -30,6 +31,9 @@ LARGEST_FILE_BYTES = 8 * 1024**3
 _START_S = 60
 _HELLO, _ITEM, _RAISED, _END = range(4)
 _is_copy = False
+#: When the limit of a copy is over, by `time.perf_counter`: a timer that is set anew for every item would be rounded up to
+#: microseconds each time, and never end.
+_ends_s: float | None = None
 
 
 class KilledError(Exception):
@@ -46,8 +50,8 @@ def forked(produce: Callable[[], Iterable[Item]]) -> Iterator[Item]:
     Raises what it raises, and `KilledError` if the system ended the copy, which ends with this process, or when the iterator is
     closed.
     """
-    reads, writes = os.pipe()
-    watches, lives = os.pipe()
+    reads, writes = _pipe()
+    watches, lives = _pipe()
     try:
         process = _fork()
     except OSError as error:
@@ -66,18 +70,31 @@ def forked(produce: Callable[[], Iterable[Item]]) -> Iterator[Item]:
     try:
         with open(reads, "rb") as stream:
             _await(reads)
-            while (kind := (message := pickle.load(stream))[0]) != _END:
+            while True:
+                try:
+                    kind, value = pickle.load(stream)
+                except (EOFError, pickle.UnpicklingError):
+                    status = _end(process)
+                    raise KilledError(status) from None
                 if kind == _RAISED:
-                    raise message[1]
+                    raise pickle.loads(value)
+                if kind == _END:
+                    return
                 if kind == _ITEM:
-                    yield message[1]
-    except (EOFError, pickle.UnpicklingError):
-        status = _end(process)
-        raise KilledError(status) from None
+                    yield value
     finally:
         os.close(lives)
         if status is None:
             _end(process)
+
+
+def _pipe() -> tuple[int, int]:
+    """Return the ends of a pipe, none of them where a standard stream is: a program may be started without one."""
+    ends = os.pipe()
+    found = tuple(fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3) for one in ends)
+    for one in ends:
+        os.close(one)
+    return found[0], found[1]
 
 
 def _fork() -> int:
@@ -91,7 +108,7 @@ def _await(reads: int) -> None:
     waiting = select.poll()
     waiting.register(reads, select.POLLIN)
     if not waiting.poll(_START_S * 1000):
-        raise EOFError
+        raise UsageError(f"A query's process has not begun after {_START_S} s. Try again.")
 
 
 def _end(process: int) -> int | None:
@@ -107,17 +124,15 @@ def _end(process: int) -> int | None:
 # -- in the copy ---------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """End this process if the block takes longer, whatever it does; without an effect outside of a copy."""
-    if not _is_copy:
-        yield
-        return
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+def limit_time(seconds: float) -> None:
+    """End this process after a time from now on, whatever it does; without an effect outside of a copy.
+
+    A limit lasts until the next one, and stands still while the other process has not taken what was sent.
+    """
+    global _ends_s
+    if _is_copy:
+        _ends_s = time.perf_counter() + seconds
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _be_copy(produce: Callable[[], Iterable[Any]], writes: int, watches: int) -> None:
@@ -125,25 +140,35 @@ def _be_copy(produce: Callable[[], Iterable[Any]], writes: int, watches: int) ->
     global _is_copy
     try:
         _is_copy = True
-        gc.freeze()
-        _be_quiet()
-        _end_with_the_other(watches)
-        _bound()
         with open(writes, "wb") as stream:
-            _send(stream, _HELLO)
             try:
+                gc.freeze()
+                _be_quiet()
+                _end_with_the_other(watches)
+                _bound()
+                _send(stream, _HELLO)
                 for item in produce():
                     _send(stream, _ITEM, item)
                 _send(stream, _END)
             except BaseException as error:  # noqa: BLE001 -- the other process raises it
-                _send(stream, _RAISED, error)
+                _send(stream, _RAISED, as_bytes(error))
     finally:
         os._exit(0)
 
 
 def _send(stream: BinaryIO, kind: int, value: object = None) -> None:
-    stream.write(pickle.dumps((kind, value)))
+    global _ends_s
+    message = pickle.dumps((kind, value))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    begins_s = time.perf_counter()
+    stream.write(message)
     stream.flush()
+    if _ends_s is not None:
+        now_s = time.perf_counter()
+        _ends_s += now_s - begins_s
+        if now_s >= _ends_s:
+            signal.raise_signal(signal.SIGALRM)
+        signal.setitimer(signal.ITIMER_REAL, _ends_s - now_s)
 
 
 def _be_quiet() -> None:

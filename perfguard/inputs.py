@@ -8,6 +8,7 @@ error, since parsers keep one of the two without a word (RFC 8259, section 4).
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -25,7 +26,7 @@ MAX_VALUES = 3_000_000
 MAX_DEPTH = 64
 #: More digits than this are no size and no time; with the same bound of other numbers, sums and squares stay finite.
 MAX_DIGITS = 150
-_LARGEST = 10.0**MAX_DIGITS
+_LARGEST, _TOO_LONG = 10.0**MAX_DIGITS, 10**MAX_DIGITS
 #: Beyond it every float is whole (IEEE 754).
 _ALL_WHOLE = 2.0**53
 #: The largest number of nodes of a YAML document; each takes some 30 us. MindFormers' own have some hundred.
@@ -35,8 +36,10 @@ _MOST_MERGED = 10_000
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 #: A dotted key of more parts: Python's parser keeps every beginning of it, so that memory grows with the square.
 _MAX_KEY_PARTS = 64
-_TOML_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')[ \t]*"""
-_DOTTED = re.compile(rf"(?:{_TOML_PART}\.[ \t]*){{{_MAX_KEY_PARTS},}}")
+#: A word or a text in quotation marks, with the dot that follows it in a dotted key; or what is between them.
+_TOML_TOKEN = re.compile(
+    r"""(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)[ \t]*+(?P<dot>\.?)[ \t]*+|[^A-Za-z0-9_"'-]++"""
+)
 
 
 class Malformed(ValueError):
@@ -75,9 +78,14 @@ def json_of(text: str, *, digits: int = MAX_DIGITS) -> Any:
         raise Malformed(f"it has about {values} values, more than the {MAX_VALUES} that are read")
 
     def whole(number: str) -> int:
-        if len(number) > digits:
+        if len(number.lstrip("-")) > digits:
             raise Malformed(f"the number {number[:20]}... has more than {digits} digits")
         return int(number)
+
+    def real(text: str) -> float:
+        # A large one is an integer, as schemas have it: 1e18 of nanoseconds.
+        number = float(text)
+        return int(number) if _ALL_WHOLE < abs(number) < 10.0**digits else number
 
     try:
         found = json.loads(
@@ -85,7 +93,7 @@ def json_of(text: str, *, digits: int = MAX_DIGITS) -> Any:
             object_pairs_hook=_unique_keys,
             parse_constant=_refuse_constant,
             parse_int=whole,
-            parse_float=_number,
+            parse_float=real,
         )
     except json.JSONDecodeError as error:
         raise Malformed(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
@@ -93,12 +101,6 @@ def json_of(text: str, *, digits: int = MAX_DIGITS) -> Any:
         raise Malformed("it is nested too deeply") from error
     refuse_extremes(found)
     return found
-
-
-def _number(text: str) -> float:
-    """Convert a number with a point or an exponent; a large one is an integer, as schemas have it: 1e18 of nanoseconds."""
-    number = float(text)
-    return int(number) if _ALL_WHOLE < abs(number) < _LARGEST else number
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -113,21 +115,32 @@ def _refuse_constant(name: str) -> None:
     raise Malformed(f"{name} is not a JSON number")
 
 
-def refuse_extremes(document: Any) -> None:
-    """Raise `Malformed` for nesting that is too deep, and for a number whose square no float holds."""
+def refuse_extremes(document: Any, *, endless: bool = False) -> None:
+    """Raise `Malformed` for nesting that is too deep, and for a number whose square no float holds.
+
+    With `endless`, infinities and NaN are no error: TOML and YAML have them. What is there several times (YAML's aliases) is
+    looked at once on each level.
+    """
     level, depth = [document], 0
     while level:
         below: list[Any] = []
         for one in level:
             if isinstance(one, dict):
                 below += one.values()
-            elif isinstance(one, list):
+            elif isinstance(one, list | tuple):
                 below += one
-            elif isinstance(one, float) and not -_LARGEST < one < _LARGEST:
+            elif isinstance(one, float) and not -_LARGEST < one < _LARGEST and not (endless and not math.isfinite(one)):
                 raise Malformed(f"a number is {one:g}, which is beyond ±{_LARGEST:g}")
-        level, depth = below, depth + 1
+            elif isinstance(one, int) and not -_TOO_LONG < one < _TOO_LONG:
+                raise Malformed(f"a number has more than {MAX_DIGITS} digits")
+        level, depth = [*{id(one): one for one in below}.values()] if endless else below, depth + 1
         if depth > MAX_DEPTH:
             raise Malformed("it is nested too deeply")
+
+
+def _described(error: Exception) -> str:
+    """Return the words of a parser, without Python's advice to raise its own bound of digits."""
+    return str(error).partition("; use sys.")[0]
 
 
 # -- YAML ----------------------------------------------------------------------------------------------------------------
@@ -137,13 +150,15 @@ def yaml_of(text: str) -> Any:
     """Parse YAML 1.1 with PyYAML's safe loader. Raises `Malformed` with line and column, and `ImportError` without PyYAML."""
     yaml = import_module("yaml")
     try:
-        return yaml.load(text, Loader=_loader(yaml))
+        found = yaml.load(text, Loader=_loader(yaml))
     except yaml.MarkedYAMLError as error:
         raise Malformed(_syntax_error(text, error)) from error
     except RecursionError as error:
         raise Malformed("it is nested too deeply") from error
     except (yaml.YAMLError, ValueError, TypeError, OverflowError) as error:
-        raise Malformed(" ".join(one_line(str(error)).split())) from error
+        raise Malformed(" ".join(one_line(_described(error)).split())) from error
+    refuse_extremes(found, endless=True)
+    return found
 
 
 def _loader(yaml: Any) -> Any:
@@ -208,13 +223,18 @@ def toml_of(text: str) -> dict[str, Any]:
     """Parse TOML 1.0. Raises `Malformed`, of syntax with line and column."""
     import tomllib
 
-    if found := _DOTTED.search(text):
-        line = text.count("\n", 0, found.start()) + 1
-        raise Malformed(f"line {line}: a key has more than {_MAX_KEY_PARTS} parts")
+    dots = 0
+    for token in _TOML_TOKEN.finditer(text):
+        dots = dots + 1 if token["dot"] else 0
+        if dots >= _MAX_KEY_PARTS:
+            line = text.count("\n", 0, token.start()) + 1
+            raise Malformed(f"line {line}: a key has more than {_MAX_KEY_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        found: dict[str, Any] = tomllib.loads(text)
     except RecursionError as error:
         raise Malformed("it is nested too deeply") from error
     except ValueError as error:
         # Of its syntax, and of a number with more digits than Python converts.
-        raise Malformed(one_line(str(error))) from error
+        raise Malformed(one_line(_described(error))) from error
+    refuse_extremes(found, endless=True)
+    return found

@@ -49,7 +49,9 @@ class Folder:
 
     def release(self) -> None:
         """Use it no longer."""
-        os.close(self._handle)
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
 
 def new_folder(prefix: str = PREFIX) -> Folder:

@@ -120,12 +120,14 @@ def read_table(root: Path) -> dict[str, Any]:
 
 
 def project_checks(start: Path) -> tuple[Check, ...]:
-    """Return the own checks of the project of a directory, without its other settings. Raises `UsageError`."""
+    """Return the own checks of the project of a directory, of its settings alone. Raises `UsageError`, for unknown ones too."""
     root = find_table(start)
     table = None if root is None else _own_table(root / "pyproject.toml")
     if root is None or table is None:
         return ()
     section = Section(table, configuration_schema("settings"), str(root / "pyproject.toml"), _TABLE)
+    # `check = [...]` would run none.
+    section.refuse_unknown()
     return _checks(root, section.take("checks"))
 
 

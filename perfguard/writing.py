@@ -31,10 +31,11 @@ def write_atomically(path: Path, content: str | bytes | Iterable[str | bytes], *
     mode and its owner; with `is_new` none may be there. Raises `StoreError`; a file at `path` is then unchanged.
     """
     temporary: str | None = None
+    old: os.stat_result | None = None
     try:
         old = _replaced(path)
         if old is not None and is_new:
-            raise StoreError(f"{path} is there already, and is kept. Move it away, then run the same command again.")
+            raise _kept(path)
         path = Path(os.path.realpath(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = _neighbour(path)
@@ -43,16 +44,34 @@ def write_atomically(path: Path, content: str | bytes | Iterable[str | bytes], *
             file.writelines(piece.encode("utf-8") if isinstance(piece, str) else piece for piece in pieces)
             file.flush()
             os.fsync(file.fileno())
-        _be_like(temporary, old)
-        if is_new:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # only one process can
-        os.replace(temporary, path)
+            # While it is open, its lock keeps other processes from deleting it.
+            _be_like(temporary, old)
+            _put(temporary, path, is_new=is_new)
     except OSError as error:
-        raise _unwritten(path, error, "The previous file is kept. ") from error
+        raise _unwritten(path, error, "The previous file is kept. " if old is not None else "") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):  # the rename succeeded
                 os.unlink(temporary)
+
+
+def _put(temporary: str, path: Path, *, is_new: bool) -> None:
+    """Give a file its name; with `is_new` only if nothing has it, whatever other processes do meanwhile."""
+    if not is_new:
+        os.replace(temporary, path)
+        return
+    try:
+        os.link(temporary, path)
+    except FileExistsError as error:
+        raise _kept(path) from error
+    except OSError:
+        # A file system without hard links: only one process can make it, and a kill here leaves it empty.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.replace(temporary, path)
+
+
+def _kept(path: Path) -> StoreError:
+    return StoreError(f"{path} is there already, and is kept. Move it away, then run the same command again.")
 
 
 def _neighbour(path: Path) -> tuple[int, str]:
@@ -74,14 +93,16 @@ def _neighbour(path: Path) -> tuple[int, str]:
 @cache
 def _sweep(directory: Path) -> None:
     """Delete the temporary files of killed processes in a directory, once."""
-    for entry in os.scandir(directory):
-        if _TEMPORARY.fullmatch(entry.name):
-            with (
-                abandoned(directory / entry.name, kind=stat.S_ISREG) as is_left,
-                contextlib.suppress(FileNotFoundError),
-            ):
-                if is_left:
-                    os.unlink(entry.path)
+    try:
+        names = [name for name in os.listdir(directory) if _TEMPORARY.fullmatch(name)]
+    except PermissionError:
+        # It may be written, and not listed.
+        return
+    for name in names:
+        # Whoever may not delete it leaves it to its owner.
+        with abandoned(directory / name, kind=stat.S_ISREG) as is_left, contextlib.suppress(OSError):
+            if is_left:
+                os.unlink(directory / name)
 
 
 def append(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from perfguard.artifacts import survey
 from perfguard.errors import UsageError
 from perfguard.gate import Update, judge_with_store, refresh
 from perfguard.judge.baseline import Baseline
@@ -92,6 +93,18 @@ def unwritable_directory(mode: int = 0o555) -> Iterator[Path]:
         finally:
             os.seteuid(user)
             place.chmod(0o755)
+
+
+def unlistable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make a folder of that name one that cannot be listed, also by root."""
+
+    def listed(path: str) -> Any:
+        if os.path.basename(path) == name:
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    real = survey.listed
+    monkeypatch.setattr(survey, "listed", listed)
 
 
 def gated(

@@ -42,6 +42,7 @@ HOSTILE: dict[str, tuple[str, tuple[str, ...]]] = {
         "select len(regexp_extract_all(repeat('ab', 50_000_000), '.'))",
         ("it needs more memory",),
     ),
+    "many rows": ("select x from range(10_000_000_000) t(x)", ()),
     "list_resize": ("select len(list_resize([1], 1_000_000_000, 7))", ("it needs more memory",)),
     "series": ("select count(*) from generate_series(1, 1_000_000_000_000_000_000)", ()),
     "series in a list": ("select generate_series(1, 1_000_000_000_000)", ("Lists larger than",)),
@@ -57,7 +58,7 @@ HOSTILE: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "cross join": ("select count(*) from spans a, spans b, spans c, spans d", ()),
     "300 joins": (f"select count(*) from {_JOINED}", ("it needs more memory",)),
-    "5000 unions": (" union all ".join(["select 1"] * 5000), ("it needs more memory",)),
+    "15 000 unions": (" union all ".join(["select 1"] * 15_000), ("it needs more memory",)),
     "50 000 columns": (
         f"select len([{', '.join(f'c{number}' for number in range(50_000))}]) from (select "
         f"{', '.join(f'{number} as c{number}' for number in range(50_000))})",

@@ -45,7 +45,8 @@ SETTINGS = (
 _KEPT = re.compile(r"temporary/perfguard-(run|view)-\w{8}(/.*)?")
 #: What pytest keeps of its last runs, locks of baselines, which stay where they are, and the four bytes by which Python's
 #: tempfile finds out whether it can write to a directory: only their own process knows that they are left.
-_NOT_OURS = re.compile(r"temporary/(pytest-of-[^/]+|perfguard-\d+)(/.*)?|temporary/[a-z0-9_]{8}|work/\.git/.*")
+_NOT_OURS = re.compile(r"temporary/(pytest-of-[^/]+|perfguard-\d+)(/.*)?|work/\.git/.*")
+_TRIED = re.compile(r"temporary/[a-z0-9_]{8}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,13 +264,26 @@ class Place:
     def names(self) -> set[str]:
         """Return what is there, by its path."""
         paths = (path.relative_to(self.root).as_posix() for path in self.root.rglob("*"))
-        return {_KEPT.sub(r"temporary/perfguard-\1", name) for name in paths if not _NOT_OURS.fullmatch(name)}
+        names = [
+            name
+            for name in paths
+            if not (_NOT_OURS.fullmatch(name) or (_TRIED.fullmatch(name) and self._is_tried(name)))
+        ]
+        return {_KEPT.sub(r"temporary/perfguard-\1", name) for name in names}
+
+    def _is_tried(self, name: str) -> bool:
+        path = self.root / name
+        return path.is_file() and path.read_bytes() in (b"", b"blat")
 
     def contents(self) -> dict[str, bytes]:
         """Return the files of the user's."""
-        work = self.root / "work"
-        paths = (path for path in work.rglob("*") if path.is_file() and ".git" not in path.relative_to(work).parts)
-        return {path.relative_to(work).as_posix(): path.read_bytes() for path in paths}
+        work, found = self.root / "work", {}
+        for place, folders, names in os.walk(work):
+            # A guardian may still delete git's notes on a worktree.
+            folders[:] = [name for name in folders if name != ".git"]
+            paths = (Path(place, name) for name in names)
+            found |= {path.relative_to(work).as_posix(): path.read_bytes() for path in paths if path.is_file()}
+        return found
 
 
 def killed(command: Command, place: Place, draw: random.Random, took_s: float) -> bool:

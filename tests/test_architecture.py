@@ -252,6 +252,7 @@ _INJECTED = "runs in other environments, without perfguard, in a private directo
 #: The functions that write files by themselves, and why; all others call perfguard.writing.
 WRITERS = {
     "perfguard.writing:write_atomically": "this is it",
+    "perfguard.writing:_put": "its last step",
     "perfguard.writing:_neighbour": "this is it",
     "perfguard.writing:append": "what others append to as well cannot be replaced",
     "perfguard.writing:_replaced": "asks whether the file may be written, and writes nothing",
@@ -445,3 +446,13 @@ def test_a_code_is_a_family_and_a_number_with_a_headline():
         assert re.fullmatch(r"[ASICBR]\d{3}", code.name)
         assert code.family == code.name[0]
         assert re.fullmatch(r"[^\sA-Z](.*[^\s.])?", code.value), code
+
+
+def test_no_query_looks_back_over_all_rows():
+    # `last_value(... ignore nulls)` takes the square of the rows where values are sparse: 18 s of two million.
+    found = {
+        path.name
+        for path in sorted(PACKAGE.rglob("*.sql"))
+        if "ignore nulls" in path.read_text(encoding="utf-8").lower()
+    }
+    assert not found, "max(index), or arg_max(value, index), finds the last value in one pass"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from perfguard.errors import UsageError
-from perfguard.fork import KilledError, forked, time_limit
+from perfguard.fork import KilledError, forked, limit_time
 from tests.programs import wait_until
 
 MIB = 1024**2
@@ -83,24 +84,66 @@ def test_what_would_end_it_is_raised_here_too(error):
         list(forked(fail))
 
 
+class Unlike(Exception):
+    """Its arguments are not those of `__init__`: it cannot be unpickled."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one}{other}")
+
+
+class Unpicklable(Exception):
+    def __init__(self):
+        super().__init__(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (EOFError("e"), EOFError, "e"),
+        (Unlike("a", "b"), RuntimeError, "Unlike: ab"),
+        (Unpicklable(), RuntimeError, "Unpicklable: "),
+    ],
+    ids=["end", "unlike", "unpicklable"],
+)
+def test_a_defect_is_raised_here_with_its_place(error, kind, words):
+    def fail():
+        yield 1
+        raise error
+
+    with pytest.raises(kind, match=words) as caught:
+        list(forked(fail))
+    assert "in fail" in caught.value.__notes__[0]
+
+
 def test_what_takes_too_long_is_ended(must_not_hang):
     def late():
-        with time_limit(0.2):
-            pass
-        with time_limit(0.2):
-            yield endless()
+        limit_time(0.2)
+        limit_time(0.2)
+        yield endless()
 
     with pytest.raises(KilledError) as error:
         list(forked(late))
     assert error.value.is_late
 
 
+def test_a_limit_holds_for_all_items_together_however_coarse_the_timer(must_not_hang):
+    def items():
+        set_exactly = signal.setitimer
+        signal.setitimer = lambda which, seconds: set_exactly(which, math.ceil(seconds * 10) / 10)
+        limit_time(0.3)
+        while True:
+            yield 1
+
+    with pytest.raises(KilledError) as error:
+        list(forked(items))
+    assert error.value.is_late
+
+
 def test_waiting_for_the_reader_takes_no_time():
     def items():
+        limit_time(0.2)
         for _ in range(3):
-            with time_limit(0.1):
-                item = bytes(MIB)
-            yield item
+            yield bytes(MIB)
 
     for item in forked(items):
         time.sleep(0.2)
@@ -108,8 +151,8 @@ def test_waiting_for_the_reader_takes_no_time():
 
 
 def test_there_is_no_limit_outside():
-    with time_limit(0.001):
-        time.sleep(0.01)
+    limit_time(0.001)
+    time.sleep(0.01)
 
 
 def test_what_takes_too_much_memory_is_an_error():
@@ -178,6 +221,6 @@ os.kill(os.getpid(), int(sys.argv[1]))
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_it_ends_with_its_parent(number, must_not_hang):
     done = subprocess.run([sys.executable, "-c", _KILLED, str(number.value)], capture_output=True, text=True)
-    status = Path(f"/proc/{done.stdout.strip()}/status")
+    status = Path(f"/proc/{int(done.stdout)}/status")
     # Nobody may collect it here, which leaves a zombie.
     wait_until(lambda: not status.exists() or "State:\tZ" in status.read_text(encoding="utf-8"))

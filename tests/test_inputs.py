@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from perfguard.inputs import (
     Malformed,
     json_of,
     read_bytes,
+    refuse_extremes,
     text_of,
     toml_of,
     yaml_of,
@@ -74,6 +76,9 @@ def test_a_large_number_is_an_integer_however_it_is_written(text, number):
         ("a = " + "[" * 5000 + "]" * 5000, "it is nested too deeply"),
         ("a = " + "{a = " * 5000, "it is nested too deeply"),
         ("a = " + "9" * 5000, "digits"),
+        ("a = -" + "9" * 400, "a number has more than 150 digits"),
+        ("a = [{b = 1.7e308}]", r"a number is 1\.7e\+308, which is beyond"),
+        ("a = " + "[" * 100 + "]" * 100, "it is nested too deeply"),
         (".".join("a" * 50_000) + " = 1", "line 1: a key has more than 64 parts"),
         ("x = 1\n[" + ".".join("a" * 50_000) + "]", "line 2: a key has more than 64 parts"),
         (" . ".join(['"a"'] * 50_000) + " = 1", "line 1: a key has more than 64 parts"),
@@ -85,6 +90,24 @@ def test_what_is_no_toml_is_refused_in_words(text, words):
     with pytest.raises(Malformed, match=words) as raised:
         toml_of(text)
     assert len(str(raised.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"a = '{'x' * 1_000_000}'",
+        'a = """' + '\\"' * 300_000 + '"""',
+        "a = '''\n" + "it's \n" * 100_000 + "'''",
+        f"{'x' * 1_000_000} = 1",
+        "a = [" + "1.5, " * 200_000 + "]",
+        f"{'.'.join(['a' * 15_000] * 50)} = 1",
+    ],
+    ids=["a long word", "escapes", "lines", "a long key", "numbers", "long parts"],
+)
+def test_what_is_long_is_read_at_once(text):
+    begun_s = time.process_time()
+    assert toml_of(text)
+    assert time.process_time() - begun_s < 5
 
 
 def test_a_key_of_some_parts_is_read():
@@ -105,6 +128,10 @@ def test_a_key_of_some_parts_is_read():
             "a: &a [x]\n" + "".join(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}}\n" for n in range(1, 40)),
             "undefined alias",
         ),
+        ("a: " + "9" * 400, "a number has more than 150 digits"),
+        ("a: -1.7e+308", r"a number is -1\.7e\+308, which is beyond"),
+        ("[" * 100 + "]" * 100, "it is nested too deeply"),
+        ("a: &a [*a]", "it is nested too deeply"),
         ("a: !!python/object/apply:os.system [ls]", "could not determine a constructor"),
     ],
     ids=lambda value: repr(value)[:20],
@@ -149,3 +176,26 @@ def test_a_text_is_utf_8_without_its_mark():
     assert text_of(b"\xef\xbb\xbfa") == "a"
     with pytest.raises(Malformed, match="it is not UTF-8: byte 1 is 0xff"):
         text_of(b"a\xff")
+
+
+def test_the_values_of_other_tools_are_theirs():
+    assert toml_of("a = inf\nb = [nan, 1979-05-27]\n")["a"] == float("inf")
+    pytest.importorskip("yaml")
+    assert yaml_of("a: .inf\nb: .nan\n")["a"] == float("inf")
+
+
+def test_aliases_are_looked_at_once():
+    pytest.importorskip("yaml")
+    doubled = "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 50))
+    assert len(yaml_of("b0: &b0 [x]\n" + doubled)) == 50
+
+
+@pytest.mark.parametrize("document", [(float("nan"),), {"a": ([float("inf")],)}, [10**150]])
+def test_what_would_not_be_read_is_not_written(document):
+    with pytest.raises(Malformed):
+        refuse_extremes(document)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("1e30", float), ("1e17", int), ("-999999999999999999", int)])
+def test_integers_have_as_many_digits_as_are_asked_for(text, kind):
+    assert type(json_of(text, digits=18)) is kind

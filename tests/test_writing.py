@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from perfguard import writing
 from perfguard.documents import dumps, read_document
 from perfguard.errors import StoreError
 from perfguard.writing import append, pieces_of, write_atomically
@@ -68,7 +69,8 @@ def test_a_full_disk_loses_nothing(tmp_path, old, size):
     command = [sys.executable, "-c", _FULL_DISK, str(path), str(size)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 1
-    assert found.stderr.startswith(f"{path} cannot be written: File too large. The previous file is kept.")
+    kept = "" if old is None else "The previous file is kept. "
+    assert found.stderr.startswith(f"{path} cannot be written: File too large. {kept}Free disk space")
     assert names_the_next_command(found.stderr)
     assert os.listdir(tmp_path) == ([] if old is None else ["baseline.json"])
     assert old is None or path.read_text() == old
@@ -227,6 +229,45 @@ def test_a_new_file_replaces_none(tmp_path):
     with pytest.raises(StoreError, match=r"x\.json is there already, and is kept\. Move it away"):
         write_atomically(path, "second", is_new=True)
     assert (path.read_text(), os.listdir(tmp_path)) == ("first", ["x.json"])
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from perfguard import writing
+end = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+sys.argv[1] == "before" and setattr(os, "link", end)
+sys.argv[1] == "after" and setattr(os, "unlink", end)
+writing.write_atomically(Path("x.json"), "new", is_new=True)
+"""
+
+
+@pytest.mark.parametrize(("moment", "text"), [("before", None), ("after", "new")])
+def test_a_killed_process_leaves_no_half_of_a_new_file(tmp_path, moment, text):
+    subprocess.run([sys.executable, "-c", _KILLED, moment], cwd=tmp_path, check=False)
+    path = tmp_path / "x.json"
+    assert (path.read_text() if path.exists() else None) == text
+    assert len(os.listdir(tmp_path)) == 1 + (text is not None)
+    write_atomically(tmp_path / "other", "")
+    assert sorted(os.listdir(tmp_path)) == ["other", *(["x.json"] if text else [])]
+
+
+def test_another_writer_leaves_what_is_not_yet_renamed(tmp_path, monkeypatch):
+    def write_beside(*_):
+        written = (
+            "from pathlib import Path; from perfguard.writing import write_atomically; write_atomically(Path('y'), 'y')"
+        )
+        subprocess.run([sys.executable, "-c", written], cwd=tmp_path, check=True)
+
+    monkeypatch.setattr(writing, "_be_like", write_beside)
+    write_atomically(tmp_path / "x", "x")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"x": "x", "y": "y"}
+
+
+def test_a_directory_that_may_not_be_listed_is_written():
+    with unwritable_directory(0o333) as place:
+        write_atomically(place / "new.json", "new")
+        assert (place / "new.json").read_text() == "new"
 
 
 def test_what_is_appended_is_added_to_what_is_there(tmp_path):

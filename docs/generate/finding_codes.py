@@ -123,4 +123,5 @@ def _only(layouts: set[str]) -> str:
 def _dialects() -> Iterator[tuple[str, str]]:
     for folder in folders():
         known = (layout for layout, dialect in DIALECTS.items() if folder in dialect.folders)
-        yield code(folder), ", ".join(f"[{layout}](layouts.md#layout-{slug(layout)})" for layout in known)
+        links = ", ".join(f"[{layout}](layouts.md#layout-{slug(layout)})" for layout in known)
+        yield code(folder), links or "all layouts"

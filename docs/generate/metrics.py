@@ -36,7 +36,7 @@ def page() -> str:
             "They depend on the machine. They are judged with a tolerance, and only against a baseline of the same machine.\n",
             table(titles, map(_row, _of(Kind.TIMED))),
             "\n## Metrics that are read from files\n",
-            "These are queries in the `metrics.sql` of a dialect; the other metrics are computed by functions in "
+            "These are queries in the `metrics.sql` of a dialect; the others are computed by functions in "
             "`perfguard/measure`. The query runs if its [tables](tables.md) have rows.\n",
             table(("metric", "dialect", "tables", "how it is computed"), _queries()),
         ]

@@ -11,7 +11,15 @@ from perfguard.artifacts.readable import Readable, make_readable
 from perfguard.artifacts.table_definitions import COLUMNS, TABLES, comments
 from perfguard.artifacts.tables import batch
 from perfguard.contract.open_tables import meanings
-from perfguard.dialects.queries import DIALECTS, all_definitions, folders, named_texts, sql
+from perfguard.dialects.queries import (
+    DIALECTS,
+    all_definitions,
+    common_statements,
+    common_tables,
+    folders,
+    named_texts,
+    sql,
+)
 from perfguard.reports.catalogue import slug
 from perfguard.reports.prose import code, prose, sentence, table
 
@@ -54,6 +62,10 @@ def page() -> str:
             table(("column", "meaning"), ((code(name), sentence(about)) for name, about in COLUMNS.items())),
             "",
             "## Common tables\n",
+            "They have the same columns and units whatever profiler wrote the recording; what one does not know is null. "
+            "Times count from the zero of the recording.\n",
+            *_tables({name: found[name] for name in common_tables()}, comments(common_statements())),
+            "## Tables that readers fill\n",
             *_tables({name: found[name] for name in TABLES if name not in _CODES}, comments()),
             *(line for folder in folders() for line in _of_dialect(folder, found)),
             "\n## Tables of files\n",
@@ -76,7 +88,7 @@ def _of_dialect(folder: str, found: dict[str, list[tuple[str, str]]]) -> Iterato
     names = [layout for layout, dialect in DIALECTS.items() if folder in dialect.folders]
     links = ", ".join(f"[{one}](layouts.md#layout-{slug(one)})" for one in names)
     yield f"\n## Views of {code(folder)}\n"
-    yield f"For {links}.\n"
+    yield f"For {links or 'all layouts'}.\n"
     yield from _tables({name: found[name] for name in views}, comments(text))
 
 

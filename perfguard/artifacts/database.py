@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perfguard import scratch
-from perfguard.artifacts.table_definitions import NULL, Definitions
+from perfguard.artifacts.table_definitions import NULL, Definitions, union
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -170,10 +170,15 @@ class Database:
         self.quick.execute("pragma disable_optimizer")
         self.waiting: dict[str, _WaitingRows] = {}
         self._views: set[str] = set()
+        #: The views whose rows each of the views has that are put together.
+        self._parts: dict[str, dict[str, None]] = {}
         _lock(self.quick)
         #: By query: the name under which it is prepared, empty if it never is; None after its first use.
         self._prepared: dict[str, str | None] = {}
         self._numbers = itertools.count()
+        #: The queries of this batch, and of the one before.
+        self._used: set[str] = set()
+        self._used_before: set[str] = set()
         self._has_begun = False
 
     def define(self, definitions: Definitions) -> None:
@@ -182,6 +187,12 @@ class Database:
 
         tables = {name: columns for name, columns in definitions.tables.items() if name not in self.waiting}
         views = {text: name for name, text in definitions.views.items() if text not in self._views}
+        for name, (columns, parts) in definitions.unions.items():
+            # What an earlier batch had stays: its tables are empty.
+            known = self._parts.setdefault(name, {})
+            if not known or not known.keys() >= set(parts):
+                known.update(dict.fromkeys(parts))
+                views[union(name, columns, known)] = name
         if not tables and not views:
             return
         # In one transaction: each statement by itself would be written to the disk, where the tables are in a file.
@@ -233,12 +244,17 @@ class Database:
     def prepared(self, query: str) -> duckdb.DuckDBPyConnection:
         """Run a query on the quick connection, and prepare it at its second use: most commands use a query once.
 
-        A prepared query keeps the memory that it needed; once they keep too much, further queries are planned each time.
+        A prepared query keeps the memory that it needed; once they keep too much, those that neither this batch nor the one
+        before used are given up, and if that is not enough, further queries are planned each time.
         """
+        self._used.add(query)
         if query not in self._prepared:
             self._prepared[query] = None
         elif self._prepared[query] is None:
-            name = f"query_{next(self._numbers)}" if self._used_bytes(*_OF_QUERIES) < _PREPARED_BYTES else ""
+            if is_full := self._used_bytes(*_OF_QUERIES) >= _PREPARED_BYTES:
+                self._give_up({*self._prepared} - self._used - self._used_before)
+                is_full = self._used_bytes(*_OF_QUERIES) >= _PREPARED_BYTES
+            name = "" if is_full else f"query_{next(self._numbers)}"
             if name:
                 self.quick.execute(f"prepare {name} as {query}")
             self._prepared[query] = name
@@ -258,10 +274,14 @@ class Database:
         except OSError as error:
             if error.errno != errno.ENOMEM or not self._prepared:
                 raise
-        for name in filter(None, self._prepared.values()):
-            self.quick.execute(f"deallocate {name}")
-        self._prepared.clear()
+        self._give_up({*self._prepared})
         return query()
+
+    def _give_up(self, queries: Iterable[str]) -> None:
+        """Deallocate prepared queries."""
+        for query in queries:
+            if name := self._prepared.pop(query):
+                self.quick.execute(f"deallocate {name}")
 
     @property
     def is_spent(self) -> bool:
@@ -274,6 +294,7 @@ class Database:
 
     def empty(self, tables: Iterable[str]) -> None:
         """Empty tables."""
+        self._used_before, self._used = self._used, set()
         self.begin()
         for name in sorted(tables):
             if name in self.waiting:

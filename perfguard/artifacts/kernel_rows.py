@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from perfguard.artifacts.readers.csv_stream import Rows
 
-#: By column of `kernels`: what versions call it.
+#: By column of `kernel_lines`: what versions call it.
 TEXTS = {
     "name": ("Name",),
     "type": ("Type",),
@@ -59,7 +59,7 @@ class KernelRows:
         lines = lines_of(rows)
         times = {name: _whole(rows.nanoseconds(column)) for name, column in TIMES.items()}
         self._batch.add(
-            "kernels",
+            "kernel_lines",
             self._cycle,
             row=lines,
             print=rows.prints().to_numpy(),
@@ -72,7 +72,7 @@ class KernelRows:
                 self._count(rows, column, lines, times["duration_ns"])
 
     def _column(self, rows: Rows, name: str, names: tuple[str, ...]) -> Any:
-        """Return a column of `kernels`, `NULL` if the file lacks it."""
+        """Return a column of `kernel_lines`, `NULL` if the file lacks it."""
         found = next((one for one in names if one in rows.frame.columns), None)
         if found is None:
             return np.full(rows.frame.height, NULL, np.int64)
@@ -121,7 +121,7 @@ class KernelRows:
 
     def undo(self) -> None:
         """Delete the rows: the file violates its schema."""
-        self._batch.without(self._cycle, ("kernels", "kernel_counters"))
+        self._batch.without(self._cycle, ("kernel_lines", "kernel_counters"))
 
 
 def parts_of(ratio: str) -> tuple[str, str]:

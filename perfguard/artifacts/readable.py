@@ -6,14 +6,13 @@ single queries that read, in a copy of this process that ends when a query takes
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from perfguard.artifacts.database import MEMORY, run
 from perfguard.errors import UsageError, nearest
-from perfguard.fork import KilledError, forked, time_limit
+from perfguard.fork import KilledError, forked, limit_time
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,8 +31,8 @@ _THREAD = "thread"
 #: Tables that only map codes to texts and threads.
 _NUMBERED = ("words", "threads")
 _LISTED = "perfguard sql DIR --tables lists all tables"
-#: Views that only fill tables.
-_FILLING = "fill_"
+#: Views that only fill tables, and tables that only hold the rows of views.
+_INNER = ("fill_", "held_")
 #: Rows that are fetched at once.
 _ROWS = 2048
 
@@ -66,7 +65,7 @@ def make_readable(connection: duckdb.DuckDBPyConnection) -> None:
     )
     known = _columns(connection, _SCHEMA)
     for table, columns in _columns(connection, "main").items():
-        if table not in _NUMBERED and table not in known and not table.startswith(_FILLING):
+        if table not in _NUMBERED and table not in known and not table.startswith(_INNER):
             shown = ", ".join(_shown(name, kind) for name, kind in columns)
             run(connection, f"create view {_SCHEMA}.{table} as select {shown} from main.{table}")
     run(connection, "commit")
@@ -91,14 +90,13 @@ def _columns(connection: duckdb.DuckDBPyConnection, schema: str) -> dict[str, li
 
 
 class Readable:
-    """The readable tables of a connection. Within `bounded` a query, with fetching its rows, may take `limit_s` seconds, and as
-    much memory as a copy of this process may; `remedy` is the advice in the message if it takes longer.
+    """The readable tables of a connection. Within `bounded` a query, with all that is done with its rows, may take `limit_s`
+    seconds, and as much memory as a copy of this process may; `remedy` is the advice in the message if it takes longer.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, limit_s: float, remedy: str) -> None:
         self._connection = connection
         self._limit_s = limit_s
-        self._left_s = limit_s
         self._remedy = remedy
         connection.execute(f"set search_path = '{_SCHEMA},main'")
         #: The columns of each table and view: names and types.
@@ -123,7 +121,7 @@ class Readable:
 
     def answer(self, query: str) -> Answer:
         """Run one query that reads. Raises `QueryError` if it fails, now or while its rows are fetched."""
-        self._left_s = self._limit_s
+        limit_time(self._limit_s)
         self._refuse_writes(query)
         found = self._asked(lambda: self._connection.execute(query))
         columns = tuple((one[0], str(one[1])) for one in found.description or ())
@@ -152,7 +150,7 @@ class Readable:
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each table and view, all within the time limit of one query."""
-        self._left_s = self._limit_s
+        limit_time(self._limit_s)
         found = {}
         for name in self.tables:
             query = f"select count(*) from {name}"
@@ -161,19 +159,24 @@ class Readable:
 
     def columns(self, query: str) -> tuple[tuple[str, str], ...]:
         """Return the names and types of the columns of a query that reads, without running it."""
+        limit_time(self._limit_s)
         self._refuse_writes(query)
         return tuple((row[0], row[1]) for row in self.answer(f"describe ({query}\n)").rows)
 
     def to_parquet(self, query: str, place: str) -> None:
         """Write the result of a query to the only file that may be written."""
+        limit_time(self._limit_s)
         self._refuse_writes(query)
         statement = f"copy ({query}\n) to '{place}' (format parquet, use_tmp_file false)"
-        self._left_s = self._limit_s
         self._asked(lambda: self._connection.execute(statement))
 
     def _refuse_writes(self, query: str) -> None:
         import duckdb
 
+        try:
+            query.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise QueryError(f"it is not UTF-8: character {error.start + 1}") from None
         found = self._asked(lambda: self._connection.extract_statements(query))
         if len(found) != 1:
             raise QueryError(f"it has {len(found)} statements instead of one: select ...")
@@ -181,13 +184,11 @@ class Readable:
             raise QueryError(f"only reads are answered (select ..., from ..., with ...), and this is {kind.name}")
 
     def _asked(self, action: Callable[[], _Found]) -> _Found:
-        """Run an action on the connection within the remaining time. Raises `QueryError`."""
+        """Run an action on the connection. Raises `QueryError`."""
         import duckdb
 
-        begun = time.monotonic()
         try:
-            with time_limit(self._left_s):
-                return action()
+            return action()
         except (duckdb.OutOfMemoryException, MemoryError):
             raise _too_large() from None
         except duckdb.PermissionException as error:
@@ -196,9 +197,6 @@ class Readable:
             if "attached in read-only mode" in str(error):
                 raise QueryError("it writes (insert, update, delete); a query may only read") from None
             raise QueryError(f"{_message(error)}{self._near(error)}", _line(error)) from None
-        finally:
-            # Not 0, which is no limit.
-            self._left_s = max(0.001, self._left_s - (time.monotonic() - begun))
 
     def _near(self, error: Exception) -> str:
         """Return the nearest tables for a query that names an unknown one."""
@@ -215,6 +213,8 @@ def _too_large() -> QueryError:
 def _message(error: Exception) -> str:
     """Return the first line of an error of DuckDB, with the columns that it suggests for an unknown one."""
     first, _, more = str(error).partition("\n")
+    # What it would set, a query may not set.
+    first = first.partition('. Use "SET ')[0]
     hint = more.partition("\n")[0]
     return f"{first.rstrip('!.')}{f' ({hint})' if hint.startswith('Candidate bindings') else ''}"
 

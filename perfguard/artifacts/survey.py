@@ -182,12 +182,11 @@ def listed_in(directory: Path) -> Listing:
                         waiting.clear()
                         break
                     relative = f"{folder}/{entry.name}" if folder else entry.name
-                    if entry.is_symlink() and (refusal := _link_refused(os.path.join(root, relative), root)):
-                        severity = Severity.NOTE if refusal.endswith("folder") else Severity.ERROR
-                        message = f"it is a link {refusal}"
+                    if entry.is_symlink() and (refused := _link_refused(os.path.join(root, relative), root)):
+                        severity, where = refused
                         listing.links.append(relative)
                         listing.findings.append(
-                            Finding(code=Code.A109, severity=severity, place=relative, message=message)
+                            Finding(code=Code.A109, severity=severity, place=relative, message=f"it is a link {where}")
                         )
                     elif entry.is_dir(follow_symlinks=False):
                         if depth < MAX_DEPTH:
@@ -217,17 +216,19 @@ def too_deep(place: str) -> Finding:
     return Finding(code=Code.A108, place=place, message=f"it is {MAX_DEPTH} folders deep: its content was not listed")
 
 
-def _link_refused(path: str, root: str) -> str | None:
-    """Return why a link is not followed, or None for a link to a file inside the inspected directory."""
+def _link_refused(path: str, root: str) -> tuple[Severity, str] | None:
+    """Return how bad a link is and where it leads, or None for a link to a file inside the inspected directory."""
     target = os.path.realpath(path)
     try:
         mode = os.stat(target).st_mode
     except OSError:
-        return "that leads nowhere"
+        return Severity.ERROR, "that leads nowhere"
     if stat.S_ISDIR(mode):
         # `latest -> run7` is common and harmless: its target is inspected under its own name.
-        return "to a folder"
-    return None if target.startswith(root + os.sep) else "that leads out of the directory: it is not read"
+        return Severity.NOTE, "to a folder"
+    if target.startswith(root + os.sep):
+        return None
+    return Severity.ERROR, "that leads out of the directory: it is not read"
 
 
 #: The paths in a folder that match the globs of the layouts: glob -> the first paths.

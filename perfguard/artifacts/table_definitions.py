@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +14,17 @@ _TABLE = re.compile(r"^create table (\w+) \((.*?)\);$", re.DOTALL | re.MULTILINE
 _COMMENTED = re.compile(r"((?:^-- .*\n)*)^create (?:view|table) (?:fill_)?(\w+) (?:as|\()", re.MULTILINE)
 _STATEMENTS = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
 
-#: The tables that readers fill, by name, with columns and types.
-TABLES: dict[str, dict[str, str]] = {
-    name: dict(re.findall(r"(\w+) (\w+)", columns)) for name, columns in _TABLE.findall(_STATEMENTS)
-}
+#: Columns by name, with their types.
+Columns = Mapping[str, str]
+
+
+def tables_in(statements: str) -> dict[str, Columns]:
+    """Return the tables that statements create, by name."""
+    return {name: dict(re.findall(r"(\w+) (\w+)", columns)) for name, columns in _TABLE.findall(statements)}
+
+
+#: The tables that readers fill.
+TABLES = tables_in(_STATEMENTS)
 
 #: The meanings of columns that many tables have.
 COLUMNS = {
@@ -55,8 +62,21 @@ def meanings(statements: str = _STATEMENTS) -> dict[str, str]:
 class Definitions:
     """The tables of a batch with their columns and types, and its views. Each is created once in a process."""
 
-    tables: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: TABLES)
+    tables: Mapping[str, Columns] = field(default_factory=lambda: TABLES)
     #: Statements that create views and macros, by a name, in their order.
     views: Mapping[str, str] = field(default_factory=dict)
     #: The derived tables that a query needs, by the view or table that it names; each is filled from its view `fill_<table>`.
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Views that are put together: of each its columns, and the views whose rows it has; a column that one lacks is null.
+    unions: Mapping[str, tuple[Columns, Sequence[str]]] = field(default_factory=dict)
+
+
+def union(name: str, columns: Columns, parts: Iterable[str]) -> str:
+    """Return the statement that creates a view of the rows of others, each with the rank of its cycle."""
+    empty = ", ".join(f'null::{kind} as "{column}"' for column, kind in columns.items() if column != "rank")
+    rows = "".join(f"\n  union all by name from {part}" for part in parts)
+    shown = ", ".join(f'{"cycles" if column == "rank" else "found"}."{column}"' for column in columns)
+    return (
+        f"create or replace view {name} as select {shown} from (\n  select {empty} where false{rows}) as found "
+        "left join cycles using (cycle);"
+    )

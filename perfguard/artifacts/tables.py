@@ -145,6 +145,13 @@ class Batch:
         self._open = None
         forget()
 
+    def hold(self, views: Iterable[str]) -> None:
+        """Put the rows of views into tables, once: a query of several would join all that they are made of at a time."""
+        self.hand_over()
+        for name in views:
+            self._database.optimised(f"create table held_{name} as from {name}")
+            self._database.optimised(f"create or replace view {name} as from held_{name}")
+
     def is_any(self, query: str) -> bool:
         """Whether a query returns any row."""
         # Count all rows: with `limit 1`, duckdb 2.0 never returns from some queries with a `with`.

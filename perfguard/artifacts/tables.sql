@@ -102,7 +102,7 @@ create table flows (
 -- Kernels on devices: the lines of kernel_details.csv. `row` is the line. `step` is the number in `step_text`, which is null
 -- if the file has no such column; `odd_tensors`: how many shapes, types and formats of tensors it has, where they differ; `print`: a
 -- hash of all cells.
-create table kernels (
+create table kernel_lines (
     cycle integer, row bigint, device integer, step bigint, step_text integer, name integer, type integer, core integer,
     stream bigint, task bigint, shapes integer, odd_tensors integer, start_ns bigint, duration_ns bigint, wait_ns bigint,
     print bigint
@@ -120,7 +120,8 @@ create table kernel_counters (
 -- Tables that the schemas of databases name, whether they exist, and how many rows they have. `file` is the file name.
 create table database_tables (cycle integer, file varchar, name varchar, is_there boolean, rows bigint);
 
--- Steps of the window: step counts from 0, number is the profiler's own. `thread` is the one that marks them.
+-- Steps of the window: step counts from 0, number is the profiler's own. `thread` is the one that marks them. `end_ns` is null if a
+-- device runs later than the host's steps.
 create table steps (
     cycle integer, step integer, number bigint, thread integer, start_ns bigint, end_ns bigint
 );
@@ -129,7 +130,7 @@ create table steps (
 -- before the first step.
 create table executions (
     cycle integer, row bigint, name integer, step integer, start_ns bigint, duration_ns bigint, self_ns bigint,
-    counts boolean, is_collective boolean, input_shapes integer, input_types integer
+    counts boolean, is_collective boolean, input_shapes integer, input_types integer, on_device boolean
 );
 
 -- Executions that files list one by one, or sums of them (`calls`), and the steps they began in. `place` is their order by time.
@@ -138,11 +139,21 @@ create table listed (
     calls bigint
 );
 
--- Steps for the executions that files list, in their time. `end_ns` is null if a device runs later than the host's steps.
-create table listed_steps (cycle integer, step integer, start_ns bigint, end_ns bigint);
+-- The window of each cycle of which it is known what ran, with the number of its steps; null if it is unknown. `by_step`: what ran
+-- is assigned to the steps; `steps_differ`: they ran different operators, and none of these was lost; `is_timeline`: the starts of
+-- what ran are known, and not only how often and how long; `on_device`: it ran on a device, and not on the host.
+create table windows (
+    cycle integer, steps bigint, by_step boolean, steps_differ boolean, is_timeline boolean, on_device boolean
+);
 
--- The number of steps of each cycle whose executions are known; null if it is unknown.
-create table step_counts (cycle integer, steps bigint);
+-- Steps that perfguard drove itself, with their wall times.
+create table driven_steps (cycle integer, step integer, wall_ns bigint);
+
+-- The level of each device's memory after each event, and before; `place` is the order of the events. `is_of_components`: the
+-- events are of the framework's components, and not of a step's operators alone.
+create table levels (
+    cycle integer, device varchar, place bigint, time_ns bigint, level bigint, before bigint, is_of_components boolean
+);
 
 -- Messages in the profilers' own logs: `row` is the number of the line.
 create table log_lines (cycle integer, file integer, row bigint, line varchar);

@@ -29,7 +29,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _ERROR = re.compile(r"(?P<mark>E  \s*|(?:ERROR|perfguard|fatal): )|Fatal|Error|\S+: error: ")
 
 #: pytest as `python -m pytest` runs it; it ends with its parent.
-PYTEST = tuple(child.own_command("pytest:main", working_directory=True))
+PYTEST = tuple(child.own_command("pytest:console_main", working_directory=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from perfguard import scratch
 from perfguard.artifacts.remote import RemoteTree, Unfetched
 from perfguard.artifacts.survey import Listing, is_inside, listed_in, survey
-from perfguard.errors import DamagedError, UsageError
+from perfguard.errors import DamagedError, UsageError, counted
 from perfguard.opening import confined
 from perfguard.recording import (
     FACTS_FILES,
@@ -36,7 +36,8 @@ def replay(directory: Path, *, found_in: Path | None = None) -> Recording:
     others = [one for one in recordings_in(directory) if one != directory]
     if found_in is None and others:
         named = ", ".join(str(one) for one in others[:5])
-        raise UsageError(f"{directory} holds {len(others)} perfguard recordings; name one of them: {named}")
+        which = "it" if len(others) == 1 else "one of them"
+        raise UsageError(f"{directory} holds {counted(len(others), 'perfguard recording')}; name {which}: {named}")
     around = Path(os.path.realpath(directory if found_in is None else found_in))
     # What is compared is read: another process may change the link.
     real = Path(os.path.realpath(directory))

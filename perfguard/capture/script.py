@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from perfguard.capture.command import Ended, free_port, run_command
 from perfguard.capture.environment import Interpreter, cpu_model, environment, find_interpreter, release
 from perfguard.capture.machine_load import MachineLoad
 from perfguard.capture.mindspore_options import MindSporeOptions, mindspore_options
-from perfguard.errors import CaptureError, UsageError, nearest
+from perfguard.errors import CaptureError, StoreError, UsageError, nearest
 from perfguard.recording import (
     PROFILER_DIRECTORY,
     Ending,
@@ -111,7 +112,13 @@ def run_script(script: Script, *, workload: str, directory: Path) -> ScriptRun:
     backends = _backends(script, interpreter)
     options = _mindspore_options(script, interpreter, backends)
     directory = _fresh(directory)
-    begin_recording(directory)
+    try:
+        begin_recording(directory)
+    except StoreError:
+        # The same command may be run again, which wants an empty directory.
+        with suppress(OSError):
+            (directory / PROFILER_DIRECTORY).rmdir()
+        raise
     with scratch.folder() as facts:
         plan = {
             "facts": str(facts),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import sys
 import uuid
@@ -114,19 +115,39 @@ def find_repository(directory: Path) -> Repository:
 def find_commit(repository: Repository, ref: str) -> str:
     """Return the commit of a branch, a tag or a hash.
 
-    Raises `UsageError` for an unknown one, `CaptureError` for one whose commit the repository has lost.
+    Raises `UsageError` for an unknown one, and for a name that a branch and a tag have (git takes the tag); `CaptureError` for
+    one whose commit the repository has lost.
     """
     found = _git(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"], repository.top)
-    if found.returncode == 0:
-        return found.stdout.strip()
+    if found.returncode == 0 and (commit := found.stdout.strip()).isalnum():
+        both = [f"refs/{kind}/{ref}" for kind in ("heads", "tags")]
+        there = _git(["for-each-ref", "--format=%(refname)", *both], repository.top).stdout.splitlines()
+        if set(both) <= set(there):
+            raise UsageError(
+                f"{ref} is a branch and a tag of {repository.top}. Write --base {both[0]}, or --base {both[1]}"
+            )
+        return commit
     names = _git(["for-each-ref", "--format=%(refname:short)"], repository.top).stdout.splitlines()
     if ref in names:
         raise CaptureError(
             f"git has the name {ref} in {repository.top}, and cannot read the commit it stands for. See what is damaged "
             f"with: git fsck, and fetch it again with: git fetch origin {ref}"
         )
-    fetch = f"fetch it with: git fetch origin {ref}" if names else "the repository has no commit yet"
-    raise UsageError(f"There is no commit {ref!r} in {repository.top}; {nearest(ref, names, otherwise=fetch)}")
+    raise UsageError(
+        f"There is no commit {ref!r} in {repository.top}; {nearest(ref, names, otherwise=_fetched(ref, names))}"
+    )
+
+
+def _fetched(ref: str, names: list[str]) -> str:
+    """Return how to fetch what a repository lacks: a shallow clone has no parents, and tracks one branch."""
+    if not names:
+        return "the repository has no commit yet"
+    if re.search(r"[\^~]", ref):
+        return "a shallow clone lacks older commits; fetch them with: git fetch --deepen=1"
+    if not re.match(r"[^-\s]", ref):
+        return "name a branch, a tag or a commit"
+    branch = shlex.quote(ref.removeprefix("origin/"))
+    return f"fetch it with: git fetch origin {branch}, then compare with what was fetched: --base FETCH_HEAD"
 
 
 def add_worktree(repository: Repository, ref: str, place: Place) -> Worktree:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -65,8 +66,9 @@ def main() -> None:
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             sys.exit(Exit.USAGE)
         except Exception as error:
-            # Python would exit with 1, which means a regression.
-            echo_plain("".join(traceback.format_exception(error)) + _DEFECT, err=True)
+            # Python would exit with 1, which means a regression. A full disk may take no word of it.
+            with suppress(OSError):
+                echo_plain("".join(traceback.format_exception(error)) + _DEFECT, err=True)
             raise SystemExit(Exit.USAGE) from error
 
 

@@ -125,7 +125,7 @@ def _give_up(directory: Path) -> NoReturn:
 
 
 def _kind(found: list[Census]) -> str:
-    return {"run": "operators that ran", "graph": "graphs"}[found[0].counted.value]
+    return {"run": "operators that ran", "device": "kernels", "graph": "graphs"}[found[0].counted.value]
 
 
 def _is_requested(name: str, globs: tuple[str, ...]) -> bool:
@@ -135,8 +135,8 @@ def _is_requested(name: str, globs: tuple[str, ...]) -> bool:
 
 
 def _difference_rows(shown: Iterable[Difference], censuses: list[Census]) -> str:
-    by_step = all(one.steps is not None for one in censuses if one.counted.value == "run")
-    units = {"graph": "in final graphs", "run": "calls/step" if by_step else "calls"}
+    calls = "calls/step" if all(one.steps is not None for one in censuses if one.counted.value != "graph") else "calls"
+    units = {"graph": "in final graphs", "run": calls, "device": f"{calls} on a device"}
     rows = []
     for one in shown:
         difference = f"{one.difference:+g}" if one.difference else ""

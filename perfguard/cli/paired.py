@@ -12,6 +12,7 @@ from perfguard import thresholds
 from perfguard.capture.ab.policy import PolicyTree, as_written, policy_differences
 from perfguard.capture.ab.sides import Recorded, Side, Timeable, base_in, base_on, current_side, record
 from perfguard.capture.ab.timing import time_pairs
+from perfguard.capture.checkout import current_commit
 from perfguard.capture.worktree import Place, add_worktree, find_repository
 from perfguard.cli.accepted import accepted
 from perfguard.cli.bar import Steps
@@ -148,6 +149,7 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
     """Compare with a side that can be run: a commit (text) in a worktree, or another environment's interpreter (a path)."""
     directory = Path.cwd().resolve()
     here = current_side(directory)
+    is_same = False
     if isinstance(ref, str):
         repository = find_repository(directory)
         here = current_side(directory, repository.top)
@@ -158,6 +160,7 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
         )
         requested = _with_policy(tree, directory, requested)
         here = replace(here, policy=tree)
+        is_same = current_commit(repository.top) == worktree.commit
         base = base_in(worktree, here)
         sides = f"{ref} ({worktree.commit[:12]}) → the working tree"
     else:
@@ -168,6 +171,8 @@ def with_side(ref: str | Path | None, requested: Requested, place: Place) -> Fou
     recorded_base, before = _record(base, requested, place)
     found = replace(_found(sides, before, now, recorded_base, recorded), time_off=requested.time_off)
     both = [name for name in now if name in before]
+    if is_same:
+        found.remarks.append(f"{ref} is checked out, and no tracked file is changed: both sides are the same")
     if here.policy is not None:
         found.remarks.extend(policy_differences(here.policy, [directory, *map(Path, recorded.directories)]))
         found.remarks.extend(line for name in both for line in _other_marker(before[name], now[name], here.policy))
@@ -394,7 +399,7 @@ def report(found: Found, files: Iterable[ReportFile]) -> int:
         echo(summary(run, shown_on))
     elif found.rows:
         rows = ab_table([(row.verdict, row.paired) for row in found.rows], shown_on)
-        echo(f"\n{rows}\n\n{coverage_line(run.coverage, is_time_off=run.is_time_off)}")
+        echo(f"\n{rows}\n\n{coverage_line(run.coverage, is_time_off=run.leaves_out_time_alone)}")
         if line := ignored_line(run.verdicts):
             echo(line)
     else:

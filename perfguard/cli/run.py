@@ -85,7 +85,7 @@ def command(
     from perfguard.judge.refresh import Refresh
     from perfguard.recording import RECORDING_FILE
     from perfguard.reports import RunReport
-    from perfguard.scratch import kept_folder
+    from perfguard.scratch import kept_folder, remove_tree
     from perfguard.stores.project import store_of
     from perfguard.window import StepWindow
 
@@ -101,19 +101,24 @@ def command(
     workload = name or _workload(command, settings.root)
     store = store_of(settings)
     place = output if output is not None else kept_folder("perfguard-run-", RECORDING_FILE)
-    run = run_script(script, workload=workload, directory=place)
+    try:
+        run = run_script(script, workload=workload, directory=place)
+    except UsageError:
+        if output is None:
+            remove_tree(place)
+        raise
     doing = Update.ALL if update else Update.NOTHING
     verdict = judge_with_store(run.recording, store, workload=workload, policy=settings.policy, update=doing)
     if verdict.refresh is Refresh.DUE:
         commit = measured_commit(settings.root, store.path(workload).parent)
         verdict = refresh(verdict, store, policy=settings.policy, update=doing, commit=commit, reason=reason)
-    for file in reports:
-        file.write(RunReport(verdicts=(verdict,), provenance=provenance(settings.root, os.environ)))
     # Standard output is the script's.
     for line in (*_lines(verdict), *run.notes, f"recording: {place}"):
         echo(f"perfguard: {line}" if line else "", err=True)
     for line in _next_commands(verdict):
         echo(f"perfguard: {line}", err=True)
+    for file in reports:
+        file.write(RunReport(verdicts=(verdict,), provenance=provenance(settings.root, os.environ)))
     # A script that was stopped for its time did not fail by itself.
     status = 0 if run.ended.timed_out else run.ended.status
     sys.exit(status or exit_code([verdict.outcome]))
@@ -175,6 +180,7 @@ def _lines(verdict: Verdict) -> Iterator[str]:
     from dataclasses import replace
 
     from perfguard.judge.verdict import Outcome
+    from perfguard.measure.measurement import number
     from perfguard.reports import terminal
     from perfguard.screen import printable
 
@@ -188,7 +194,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         yield line
     if verdict.outcome is Outcome.INVALID or shown_on.is_quiet:
         return
-    times = sorted((m for m in verdict.measurements if m.metric == "operator_time"), key=lambda m: -float(m.value))  # type: ignore[arg-type]
+    timed = (m for m in verdict.measurements if m.metric in ("operator_time", "kernel_time"))
+    times = sorted(timed, key=lambda m: -(number(m.value) or 0.0))
     whole = ("steps", "step_time", "peak_memory_bytes", "memory_allocated_bytes", "memory_growth_bytes")
     shown = len(times) if shown_on.is_verbose else _SHOWN_OPERATORS
     told = [m for m in verdict.measurements if m.metric in whole] + times[:shown]

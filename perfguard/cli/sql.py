@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FORMATS = ("table", "csv", "json", "parquet")
 _LONGEST_S = 86_400.0
+#: The longest query, in characters.
+_LONGEST_QUERY = 4_000_000
 #: So many rows of a table are shown; a screen is for people.
 _SHOWN_ROWS = 1000
 _PRINTED_AT_ONCE = 1024
@@ -74,7 +76,9 @@ def command(
     form = form or (ending if ending in _FORMATS else "table")
     if form == "parquet" and output is None and sys.stdout.isatty():
         raise UsageError("Parquet is nothing that a terminal shows; write it to a file: --output rows.parquet")
-    text = sys.stdin.read() if query == "-" else query
+    text = sys.stdin.read(_LONGEST_QUERY + 1) if query == "-" else query
+    if text is not None and len(text) > _LONGEST_QUERY:
+        raise UsageError(f"The query has more than {_LONGEST_QUERY} characters; write a shorter one.")
     recordings = _recordings(directory, output)
     remedy = f"ask for less, or allow more: --timeout {10 * timeout_s:g}"
     with Bar() as bar, open_tables(recordings, limit_s=timeout_s, remedy=remedy, progress=bar) as found:
@@ -115,11 +119,14 @@ def _recordings(directory: str, output: Path | None) -> list[tuple[str, Recordin
 def _listing(found: OpenTables, table: str | None) -> str:
     """Return the query that lists the tables with rows, or the columns of one table."""
     from perfguard.contract.open_tables import meanings
+    from perfguard.dialects.queries import common_tables
 
     known = found.tables.tables
     if table is None:
         told = meanings()
-        counts = {name: count for name, count in found.tables.counts().items() if count}
+        counted = found.tables.counts()
+        # The tables that all profilers fill come first.
+        counts = {name: counted[name] for name in dict.fromkeys((*common_tables(), *counted)) if counted[name]}
         rows = [f"({_quoted(name)}, {count}, {_quoted(told.get(name, ''))})" for name, count in counts.items()]
         return f'from (values {", ".join(rows)}) as tables(name, rows, "what it is")'
     if table not in known:

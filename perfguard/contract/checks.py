@@ -112,7 +112,11 @@ def _check(entry: Entry, *, own: bool) -> Check:
             f"{place}: code {code!r} or severity {header.get('severity', 'error')!r} is unknown; codes are {codes}, "
             f"severities {', '.join(_SEVERITIES)}"
         )
-    for _, field, form, conversion in Formatter().parse(header["message"]):
+    try:
+        parts = [*Formatter().parse(header["message"])]
+    except ValueError as error:
+        raise UsageError(f"{place}: in a message {error}; write {{{{ and }}}} for braces.") from None
+    for _, field, form, conversion in parts:
         if field is not None and (
             not re.fullmatch(r"[A-Za-z_][A-Za-z_0-9]*", field) or conversion or "{" in (form or "")
         ):
@@ -153,10 +157,7 @@ def broken_rules(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, list[Fi
     found: dict[int, list[Finding]] = {}
     for check, of_dialect in ((check, of) for folder, of in by_folder(cycles).items() for check in checks_of(folder)):
         concerned = {number: cycle for number, cycle in of_dialect.items() if check.is_for(cycle)}
-        if not concerned:
-            continue
-        batch.keep(check.names)
-        if check.has_rows(batch.filled) and batch.is_any(check.query):
+        if concerned and check.has_rows(batch) and batch.is_any(check.query):
             for number, finding in findings_of(check, batch, concerned):
                 found.setdefault(number, []).append(finding)
     return found

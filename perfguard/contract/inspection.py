@@ -7,21 +7,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perfguard.artifacts.conditions import Expectation, known_conditions
-from perfguard.artifacts.readers import NO_DOCUMENT, TRACE
-from perfguard.artifacts.readers.second_process import GZIP_RATIO, second_process
-from perfguard.artifacts.readers.trace import stream_trace
+from perfguard.artifacts.readers import NO_DOCUMENT
 from perfguard.artifacts.survey import FoundCycle, FoundFile, size_of
 from perfguard.artifacts.table import in_int64
 from perfguard.artifacts.table_definitions import NULL
 from perfguard.artifacts.tables import Batch, batch
-from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.checks import Check, broken_rules
 from perfguard.contract.completeness import contradictions, explanation, layout_findings, relative, stated
 from perfguard.contract.progress import Meter, Report
@@ -31,11 +27,10 @@ from perfguard.dialects.ascend.repeats import repeated_events, rows_alike
 from perfguard.dialects.cycle import Artifact, Cycle, Requested
 from perfguard.dialects.extract import Extract, extract_of
 from perfguard.dialects.listed import listed_executions
-from perfguard.dialects.memory import memory_of
+from perfguard.dialects.memory import fill_levels, memory_of
 from perfguard.dialects.metric_queries import measured
 from perfguard.dialects.queries import DIALECTS, all_definitions, definitions, named_texts
 from perfguard.dialects.spans import fastest_spans
-from perfguard.dialects.sums import with_sums
 from perfguard.dialects.work import work_of
 from perfguard.findings import Code, Finding, is_invalid
 from perfguard.recording import Recording
@@ -45,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Ranks whose fastest step is kept span by span: a job of 1024 ranks would fill the memory.
 _RANKS_WITH_SPANS = 8
+#: How much longer a trace is than in gzip, about.
+_GZIP_RATIO = 8
 #: Errors of the machine, not of a recording: too many open files, no memory, no space.
 _OF_THE_MACHINE = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC))
 
@@ -99,8 +96,6 @@ class InspectionOptions:
     measure: Measure | None = None
     #: Users' checks.
     checks: tuple[Check, ...] = ()
-    #: The number of processes for one cycle; None: two if two CPUs are usable, else one.
-    processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,7 +153,7 @@ def inspect_cycles(tasks: Sequence[Task], options: InspectionOptions, report: Re
 def _size_of(task: Task) -> int:
     """Return the approximate unpacked size of the files of a task, in bytes."""
     is_packed = any(file.path.suffix == ".gz" for file in task.found.files)
-    return task.size * (GZIP_RATIO if is_packed else 1)
+    return task.size * (_GZIP_RATIO if is_packed else 1)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -187,14 +182,9 @@ def read_cycle(
             return unreadable_cycle(task, f"it cannot be fetched: {error}")
         task = replace(task, found=found, recording=replace(task.recording, directory=here), tree=None)
     meter = Meter(report)
-    traces = (file.path for file in task.found.files if file.slot.format == TRACE)
     try:
-        with (
-            task.recording.confined(),
-            second_process(traces, options.processes, (TraceRows.__module__,)) as second,
-        ):
-            stream = partial(stream_trace, second=second)
-            read, broken = read_artifacts(task.found, task.recording.directory, stream, meter, tables, number)
+        with task.recording.confined():
+            read, broken = read_artifacts(task.found, task.recording.directory, meter, tables, number)
         meter.end()
     except OSError as error:
         unread = _unreadable(task, error)
@@ -241,7 +231,10 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
         by_number[number].findings += findings
     for number, rows in rows_alike(tables, cycles).items():
         by_number[number].alike = rows
-    if options.cycle or options.measure is not None:
+    measures = options.cycle or options.measure is not None
+    if measures or options.checks:
+        fill_levels(tables, {number: one.cycle for number, one in by_number.items()})
+    if measures:
         for number, cycle in _measured(tables, cycles).items():
             by_number[number].cycle = cycle
     if options.checks:
@@ -256,20 +249,13 @@ def _run_queries(tables: Batch, read: Sequence[ReadCycle], options: InspectionOp
 
 def _measured(tables: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Cycle]:
     """Return the cycles with what is measured of them."""
+    ran = {number: one for number, one in cycles.items() if one.executions is not None}
     values = measured(tables, cycles)
-    ran = {number: one.executions for number, one in cycles.items() if one.executions is not None}
-    memory = memory_of(tables, {number: cycles[number] for number in ran})
-    shown = [number for number in ran if cycles[number].rank < _RANKS_WITH_SPANS]
+    memory = memory_of(tables, ran)
+    shown = [number for number, one in ran.items() if one.rank < _RANKS_WITH_SPANS]
     spans = fastest_spans(tables, shown)
-    executions = with_sums(tables, ran)
     return {
-        number: replace(
-            one,
-            measured=values.get(number, {}),
-            memory=memory.get(number, ()),
-            spans=spans.get(number),
-            executions=executions.get(number),
-        )
+        number: replace(one, measured=values.get(number, {}), memory=memory.get(number, ()), spans=spans.get(number))
         for number, one in cycles.items()
     }
 
@@ -289,7 +275,11 @@ def derive(tables: Batch, read: Sequence[ReadCycle], recordings: Sequence[str] =
     executions |= {**kernels_by_cycle(tables, devices), **listed_executions(tables, cycles)}
     for number, found in executions.items():
         by_number[number].cycle = replace(cycles[number], executions=found)
-        tables.add("step_counts", number, steps=_integers([found.steps]))
+        differ = bool(found.counts.odd_steps) and found.is_complete
+        tables.add(
+            "windows", number, steps=_integers([found.steps]), by_step=np.array([found.by_step]),
+            steps_differ=np.array([differ]), is_timeline=np.array([found.is_timeline]), on_device=np.array([found.on_device]),
+        )  # fmt: skip
     tables.hand_over()
     return by_number
 
@@ -376,6 +366,9 @@ def _list_cycles(tables: Batch, recordings: Sequence[str], cycles: Mapping[int, 
     for number, cycle in cycles.items():
         numbers = cycle.requested.numbers
         tables.add("requested_numbers", number, name=_texts([*numbers]), number=_integers([*numbers.values()]))
+        steps = cycle.requested.steps
+        wall_ns = _integers([step.wall_ns for step in steps])
+        tables.add("driven_steps", number, step=np.arange(len(steps)), wall_ns=wall_ns)
 
 
 def _list_files(tables: Batch, number: int, files: Sequence[FoundFile], read: Sequence[Artifact]) -> None:

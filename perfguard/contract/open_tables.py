@@ -17,7 +17,14 @@ from perfguard.contract.inspection import Inspected, InspectionOptions, ReadCycl
 from perfguard.contract.progress import Progress
 from perfguard.contract.reduction import tasks_of
 from perfguard.dialects.cycle import Artifact
-from perfguard.dialects.queries import all_definitions, definitions, named_texts
+from perfguard.dialects.memory import fill_levels
+from perfguard.dialects.queries import (
+    all_definitions,
+    common_statements,
+    common_tables,
+    definitions,
+    named_texts,
+)
 from perfguard.documents import schema
 from perfguard.findings import is_invalid
 
@@ -61,8 +68,10 @@ def open_tables(
         is_whole = not any(is_invalid(one.findings) for _, one in seen) and not any(
             is_invalid(findings) for *_, findings in surveyed
         )
-        derive(tables, [one for _, one in read], [name for name, _ in read])
+        known = derive(tables, [one for _, one in read], [name for name, _ in read])
+        fill_levels(tables, {number: one.cycle for number, one in known.items()})
         tables.keep_all()
+        tables.hold(common_tables())
         make_readable(tables.cursor())
         connection, output = tables.to_be_read()
         found = Readable(connection, limit_s=limit_s, remedy=remedy)
@@ -99,4 +108,5 @@ def meanings() -> dict[str, str]:
         for inner, about in table_meanings(version).items()
     }
     views = "\n".join(all_definitions().views.values())
-    return {**of_files, **of_parts, **table_definitions.meanings(), **table_definitions.meanings(views)}
+    common = table_definitions.meanings(common_statements())
+    return {**of_files, **of_parts, **table_definitions.meanings(), **table_definitions.meanings(views), **common}

@@ -17,6 +17,7 @@ from perfguard.dialects.headers import is_of_a_slot
 from perfguard.dialects.queries import SLOTS, all_definitions, named_texts
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding
+from perfguard.inputs import Malformed, read_bytes, text_of
 
 if TYPE_CHECKING:
     from perfguard.dialects.cycle import Cycle
@@ -25,6 +26,8 @@ _Found = TypeVar("_Found")
 
 #: Time limit of one query, in seconds, and of planning it.
 LIMIT_S, PLAN_S = 60.0, 10.0
+#: A file of checks is some pages long.
+_MOST_BYTES = 4 * 1024**2
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
@@ -52,9 +55,13 @@ def own_checks(paths: Iterable[Path], root: Path) -> tuple[Check, ...]:
 def _files(path: Path, root: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    if found := sorted(one for one in path.rglob("*.sql") if one.is_file()):
-        return found
-    what = "has no .sql file" if path.is_dir() else "does not exist"
+    try:
+        if found := sorted(one for one in path.rglob("*.sql") if one.is_file()):
+            return found
+    except OSError as error:
+        what = f"cannot be searched: {error.strerror}: {error.filename}"
+    else:
+        what = "has no .sql file" if path.is_dir() else "is no file" if path.exists() else "does not exist"
     raise UsageError(f"checks: {_shown(path, root)} {what}; name a .sql file, or a folder with .sql files.")
 
 
@@ -65,9 +72,10 @@ def _shown(path: Path, root: Path) -> str:
 def _checks(file: Path, root: Path) -> tuple[Check, ...]:
     name = _shown(file, root)
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} cannot be read as UTF-8: {error}. Correct it, or name another file.") from None
+        text = text_of(read_bytes(file, most=_MOST_BYTES))
+    except (OSError, Malformed) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{name} cannot be read: {reason}. Correct it, or name another file.") from None
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.startswith("-- check:") and line.replace(" ", "").lower().startswith("--check:"):
             raise UsageError(f"{name}:{number}: a check begins with `-- check: NAME`, got {line!r}")
@@ -180,7 +188,7 @@ def _at(check: Check) -> Iterator[None]:
         raise UsageError(f"{file}:{check.line + (error.line or 1) - 1}: the query of {check.name}: {error}") from None
     except KeyError as error:
         raise UsageError(f"{check.place}: {check.name} returned the unknown severity {error}.") from None
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise UsageError(
             f"{check.place}: the message of {check.name} does not fit a row that it returned: {error}."
         ) from None

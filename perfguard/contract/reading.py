@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfguard.artifacts.kernel_rows import KernelRows
 from perfguard.artifacts.readers import OPAQUE, READERS, TRACE, Content, csv_stream
-from perfguard.artifacts.readers.trace import Streamed
+from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
 from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
@@ -27,7 +27,7 @@ from perfguard.contract.conformity import (
     unknown_findings,
     violations,
 )
-from perfguard.contract.progress import Meter
+from perfguard.contract.progress import Meter, Report
 from perfguard.dialects.cycle import Artifact
 from perfguard.dialects.queries import DIALECTS
 from perfguard.documents import schema
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from perfguard.artifacts.readers.event_schema import EventSchema
     from perfguard.artifacts.tables import Batch
 
-#: `stream_trace`, bound to a second process and to progress.
-Stream = Callable[..., Streamed]
+#: Formats of one table without a document around it, but for CSV, whose header tells the version.
+_TABLES = ("columns", "whitespace", "ragged")
 #: A version of a schema, the content of a file that conforms to it, and the findings.
 _Attempt = tuple[str | None, Content | None, list[Finding]]
 
 
 def read_artifacts(
-    found: FoundCycle, root: Path, stream: Stream, meter: Meter, tables: Batch, number: int
+    found: FoundCycle, root: Path, meter: Meter, tables: Batch, number: int
 ) -> tuple[list[Artifact], list[Finding]]:
     """Read the files of a cycle; return the artifacts, and the findings about the other files.
 
@@ -75,7 +75,7 @@ def read_artifacts(
                 found=file,
                 layout=found.layout.id,
                 place=place,
-                stream=partial(stream, report=meter.report),
+                report=meter.report,
                 tables=tables,
                 cycle=number,
                 number=sum(one.slot is file.slot for one in artifacts),
@@ -103,7 +103,7 @@ class _File:
     found: FoundFile
     layout: str
     place: str
-    stream: Stream
+    report: Report
     tables: Batch
     cycle: int
     number: int
@@ -159,15 +159,34 @@ def _attempts(file: _File) -> Iterator[_Attempt]:
 
 
 def _versions(file: _File) -> Iterator[_Attempt]:
-    """Yield the versions of a file's schema, without a trace: one that fits first, then one that lacks keys of the file."""
-    lacking: list[_Attempt] = []
+    """Yield the versions of a file's schema, without a trace: one that fits first, then one that lacks names of the file.
+
+    Not if another has the names, and the file breaks only what the one lacks: that would let a wrong value pass.
+    """
+    lacking: list[tuple[str | None, Content, list[Finding]]] = []
+    broken: list[list[Finding]] = []
     for version in file.found.slot.schemas or (None,):
         content, findings = _read_version(file, version)
         if content is not None and findings:
             lacking.append((version, content, findings))
         else:
+            if findings and all(one.code is Code.S103 for one in findings):
+                broken.append(findings)
             yield version, content, findings
-    yield from sorted(lacking, key=lambda one: len(one[2]))
+    for version, content, findings in sorted(lacking, key=lambda one: len(one[2])):
+        unknown = _unknown_to(version, content, file)
+        if not any(all(one.place.startswith(unknown) for one in several) for several in broken):
+            yield version, content, findings
+
+
+def _unknown_to(version: str | None, content: Content, file: _File) -> tuple[str, ...]:
+    """Return how the places begin that a version does not know: all of a table, in a document those of its keys."""
+    if file.found.slot.format in _TABLES:
+        return (file.place,)
+    if version is None or not isinstance(content.document, dict):
+        return ()
+    lacks = content.document.keys() - schema(version).get("properties", {}).keys()
+    return tuple(f"{file.place} $.{key}" for key in lacks)
 
 
 def _table_attempts(file: _File) -> Iterator[_Attempt]:
@@ -264,7 +283,7 @@ def _stream_trace(
     file: _File, schema: EventSchema, rules: Mapping[str, Any], rows: TraceRows
 ) -> tuple[Content | None, list[Finding]]:
     """Read the events of a trace into `rows`, the tables of the batch."""
-    found = file.stream(file.found.path, schema, rows.consume)
+    found = stream_trace(file.found.path, schema, rows.consume, file.report)
     errors = [(f"{file.place} {found.path}[{error.row}] {error.path}", error.message) for error in found.errors]
     findings = [*violations(errors, found.broken, file.place)]
     unknown = {key: f"{file.place} {found.path}[{row}]" for key, row in found.unknown.items()}

@@ -148,9 +148,9 @@ def distributed(
 
     if progress is not None:
         progress.begin(sum(task.size for task in tasks))
-    # The other CPUs work on other cycles.
-    work = partial(_inspect_batch, replace(options, processes=1))
-    yield from spread(work, batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=report)
+    yield from spread(
+        partial(_inspect_batch, options), batches(tasks, parts=engine.jobs * _PARTS), engine, lost=_lost, done=report
+    )
 
 
 def in_parallel(
@@ -162,7 +162,7 @@ def in_parallel(
     """
     processes = min(jobs or worthwhile_jobs(tasks), len(tasks))
     if processes <= 1:
-        yield from one_by_one(tasks, replace(options, processes=jobs), progress)
+        yield from one_by_one(tasks, options, progress)
         return
     engine = engine_named("local", processes, None)
     yield from distributed(tasks, options, engine=engine, progress=progress)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import polars as pl
 
 #: Collectives on a host: MindSpore's kernels, and what torch's gloo, mpi and nccl backends annotate with its duration.
 HOST_COLLECTIVE = re.compile(
@@ -15,10 +11,3 @@ HOST_COLLECTIVE = re.compile(
 )
 #: Beside them a device's own: HCCL's operations (`hcom_allReduce_`), NCCL's kernels (`ncclDevKernel_AllReduce_Sum_f32(...)`).
 COLLECTIVE = re.compile(rf"{HOST_COLLECTIVE.pattern}|^hcom_|^nccl(Dev)?Kernel")
-
-
-def no_collectives() -> pl.DataFrame:
-    """Return collectives of which there are none."""
-    import polars as pl
-
-    return pl.DataFrame(schema={"operator": pl.String, "start_ns": pl.Int64, "duration_ns": pl.Int64})

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from perfguard.artifacts.layout import Layout, Slot
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.survey import Parent
-from perfguard.dialects.collectives import no_collectives
-from perfguard.dialects.coverage import Covered
 from perfguard.dialects.spans import Spans
 from perfguard.recording import Step
 
@@ -69,17 +67,6 @@ class Counts:
     odd: Mapping[int, Counter[str]] = field(default_factory=dict)
 
 
-def no_groups() -> pl.DataFrame:
-    """Return groups of executions of which there are none."""
-    import polars as pl
-
-    texts = ("operator", "name", "shapes")
-    numbers = ("calls", "total_ns", "self_ns", "first_ns")
-    return pl.DataFrame(
-        schema={"step": pl.Int32, **dict.fromkeys(texts, pl.String), **dict.fromkeys(numbers, pl.Int64)}
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Executions:
     """Executions of one cycle, added up, and its steps."""
@@ -108,38 +95,10 @@ class Executions:
     #: Whether the profiler numbers what ran, and every number is there: it lost none of these.
     is_complete: bool = False
 
-    # What is measured of them; empty where nothing is to be measured.
-
-    #: One row an operator, name, step (its number inside the cycle, null outside of steps) and shapes (text, null where not
-    #: recorded with the execution), in the order of the steps and first calls: `calls`, `total_ns`, `self_ns` (without the
-    #: operators inside it) and `first_ns` (the earliest start, null where no start is known).
-    groups: pl.DataFrame = field(default_factory=no_groups)
-    #: What covers each step of `edges_ns`; empty where start times are not known.
-    covered: tuple[Covered, ...] = ()
-    #: With which shapes operators ran in the window (operator, shapes, calls), where `groups` does not tell them apart.
-    shapes: pl.DataFrame | None = None
-    #: The host's collectives one by one in the order of their starts: operator, start_ns, duration_ns.
-    collectives: pl.DataFrame = field(default_factory=no_collectives)
-
     @property
     def calls(self) -> int:
         """How many executions there are."""
         return int(self.counts.by_name["calls"].sum())
-
-    @property
-    def of_the_window(self) -> pl.DataFrame:
-        """The groups inside steps, or all groups if steps are unknown."""
-        return self.groups.drop_nulls("step") if self.by_step else self.groups
-
-    @property
-    def inputs(self) -> pl.DataFrame:
-        """With which shapes operators ran in the window: operator, shapes (text), calls."""
-        import polars as pl
-
-        if self.shapes is not None:
-            return self.shapes
-        recorded = self.of_the_window.drop_nulls("shapes")
-        return recorded.group_by("operator", "shapes").agg(pl.col("calls").sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,19 +106,13 @@ class MemoryStep:
     """Memory of one device over one step, or over the window where steps are not known.
 
     `step` is its number in the cycle, from 0; a step in which the level did not move is not there, unless it moved in none.
-    `rise_bytes` is how far the allocated bytes rise above their lowest point; `allocations` and `allocated_bytes` count what
-    was newly allocated, whether or not it was released again; `growth_bytes` is how much more was allocated when the next step
-    began (after the last step: when it ended). `curve_bytes` is
-    how high they stood above that point in equal parts of the step's time, at the most in each part; empty where the step's
-    start and end are not known.
+    `rise_bytes` is how far the allocated bytes rise above their lowest point. `curve_bytes` is how high they stood above that
+    point in equal parts of the step's time, at the most in each part; empty where the step's start and end are not known.
     """
 
     device: str
     step: int
     rise_bytes: int
-    allocations: int
-    allocated_bytes: int
-    growth_bytes: int
     curve_bytes: tuple[int, ...] = ()
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from perfguard.artifacts.tables import Batch, by_cycle, frame
-from perfguard.dialects.cycle import no_groups
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,42 +23,6 @@ def calls_by(groups: pl.DataFrame, column: str) -> Counter[str]:
 
 #: Columns of groups that are texts; in the tables they may be codes.
 _TEXTS = ("operator", "name", "shapes")
-#: Columns that often have the same value in all rows.
-_OFTEN_SINGLE = ("cycle", "shapes")
-#: The number of rows that a query returns at once.
-ROWS_AT_ONCE = 40_000
-
-
-def groups_of(batch: Batch, table: str, cycles: Collection[int]) -> dict[int, pl.DataFrame]:
-    """Return the rows of a table of sums by cycle, as `Executions.groups` has them, in the order of the table; codes are texts.
-
-    In several queries where there are many rows, because the result of one is in memory as a whole.
-    """
-    import polars as pl
-
-    # Rows of an earlier batch may have had the first numbers.
-    ((first, last),) = batch.execute(f"select coalesce(min(rowid), 0), coalesce(max(rowid), 0) from {table}")
-    columns = f"cycle, {', '.join(no_groups().columns)}"
-    wheres = [f"rowid between {one} and {one + ROWS_AT_ONCE - 1}" for one in range(first, last + 1, ROWS_AT_ONCE)]
-    parts = [
-        _shortened(frame(batch, f"select {columns} from {table} where {where} order by rowid")) for where in wheres
-    ]
-    texts = pl.Series("text", batch.texts, dtype=pl.String)
-    # Each part by itself, since columns that are split at different rows would be copied.
-    by_part = [by_cycle(in_words(parts.pop(0), texts), cycles) for _ in range(len(parts))]
-    return {cycle: pl.concat(part[cycle] for part in by_part) for cycle in cycles}
-
-
-def _shortened(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the same rows in fewer bytes: short codes, and a single value of a whole column only once."""
-    import polars as pl
-
-    codes = (pl.col(key).cast(pl.UInt32) for key in _TEXTS if rows.schema[key] == pl.Int64)
-    rows = rows.with_columns(pl.col("step").cast(pl.Int32), *codes)
-    single = {key: rows[key].unique() for key in _OFTEN_SINGLE}
-    return rows.with_columns(
-        pl.lit(one.first()).cast(one.dtype).alias(key) for key, one in single.items() if len(one) == 1
-    )
 
 
 def in_words(rows: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:

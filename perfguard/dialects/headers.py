@@ -26,6 +26,7 @@ from perfguard.artifacts.columns import DATABASE, shapes_of, slot_names, slot_of
 from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
+    from perfguard.artifacts.tables import Batch
     from perfguard.dialects.cycle import Cycle
 
 #: Keys that every header can have.
@@ -55,14 +56,9 @@ class HeadedQuery:
     #: The line on which its query begins.
     line: int = 0
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The tables that it needs."""
-        return frozenset().union(*self.needs)
-
-    def has_rows(self, filled: set[str]) -> bool:
-        """Whether its tables have rows."""
-        return all(any(one in filled or is_of_a_slot(one) for one in tables) for tables in self.needs)
+    def has_rows(self, batch: Batch) -> bool:
+        """Whether its tables have rows; fills those that follow from others, unless one before them has no row."""
+        return all(_has_any(tables, batch) for tables in self.needs)
 
     def is_for(self, cycle: Cycle) -> bool:
         """Whether it runs for a cycle."""
@@ -73,6 +69,13 @@ class HeadedQuery:
         return all(
             any(not is_of_a_slot(one) or place_of(one, cycle) is not None for one in tables) for tables in self.needs
         )
+
+
+def _has_any(tables: frozenset[str], batch: Batch) -> bool:
+    if any(one in batch.filled or is_of_a_slot(one) for one in tables):
+        return True
+    batch.keep(tables)
+    return not batch.filled.isdisjoint(tables)
 
 
 def is_of_a_slot(table: str) -> bool:

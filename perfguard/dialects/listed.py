@@ -55,7 +55,7 @@ SOURCES = (
 
 
 def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
-    """Return the executions of each cycle whose files list them, added up, by its number; fills `listed` and `listed_steps`."""
+    """Return the executions of each cycle whose files list them, added up, by its number; fills `listed` and `steps`."""
     sources = {number: source for number, cycle in cycles.items() if (source := _source_of(cycle)) is not None}
     if not sources:
         return {}
@@ -65,8 +65,10 @@ def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ex
         for number, *mark in _marks(batch, source, own):
             marks[number].append((mark[0], mark[1], mark[2]))
         for number in own:
-            starts, ends, _ = np.array(marks[number], np.int64).reshape(-1, 3).T
-            batch.add("listed_steps", number, step=np.arange(len(starts)), start_ns=starts, end_ns=ends)
+            starts, ends, numbers = np.array(marks[number], np.int64).reshape(-1, 3).T
+            order = np.arange(len(starts))
+            unknown = np.full(len(starts), NULL)
+            batch.add("steps", number, step=order, number=numbers, thread=unknown, start_ns=starts, end_ns=ends)
         batch.fill("listed", f"from with_steps('{source.view}') where cycle in ({', '.join(map(str, own))})")
     # Names of a device's kernels contain running numbers.
     on_device = [number for number, source in sources.items() if source.on_device]

@@ -46,20 +46,20 @@ select cycle, file, row, path, rank_id as inside, rank
 from query_table(documents) join files using (cycle, file)
 where slot = of_slot and try_cast(rank_id as hugeint) <> rank;
 
--- Executions of a view in the order of their starts, with the step that each starts in.
+-- Executions of a view in the order of their starts, with the step that each starts in. Steps are numbered in the order of their starts,
+-- so the last one that has begun has the largest number (`last_value` that ignores nulls looks back over all of a million executions).
 create macro with_steps(executions) as table
 with begun as (
-  select * exclude (mark), last_value(mark ignore nulls) over before as begun, count(row) over before - 1 as place
+  select * exclude (mark), max(mark) over before as begun, count(row) over before - 1 as place
   from (
     select cycle, row, operator, name, start_ns, duration_ns, shapes, calls, null::integer as mark from query_table(executions)
     union all by name
-    select cycle, start_ns, step as mark from listed_steps)
-  -- One window for both: to sort a million rows takes longer than all else.
+    select cycle, start_ns, step as mark from steps)
   window before as (partition by cycle order by start_ns nulls first, row nulls first, mark rows unbounded preceding)
   qualify row is not null)
 select begun.cycle, place, operator, name, steps.step, begun.start_ns, duration_ns, shapes, calls
 from begun
-left join listed_steps as steps on steps.cycle = begun.cycle and steps.step = begun.begun
+left join steps on steps.cycle = begun.cycle and steps.step = begun.begun
   and coalesce(steps.end_ns >= begun.start_ns, true);
 
 -- How many scopes an operator is in.
@@ -67,3 +67,23 @@ create macro scope_depth(name) as len(name) - len(replace(name, '/', ''));
 
 -- Whether a function of CANN captures, loads or runs a graph.
 create macro is_call_of_a_graph(name) as regexp_matches(name, '(?i)capture|^aclmdl|^model|graph|^GE');
+
+-- How many bytes an element of a type of torch has; null for others (c10/core/ScalarType.h).
+create macro size_of_type(name) as case
+  when regexp_matches(name, '^(Byte|Char|Bool|Float8.*|Q(U)?Int8)$') then 1
+  when name in ('Short', 'Half', 'BFloat16', 'UInt16') then 2
+  when name in ('Int', 'Float', 'UInt32', 'QInt32', 'ComplexHalf') then 4
+  when name in ('Long', 'Double', 'UInt64', 'ComplexFloat') then 8
+  when name = 'ComplexDouble' then 16
+  end;
+
+-- Types and shapes of inputs as one text.
+create macro inputs_in(shapes, kinds) as array_to_string(list_transform(
+  range(1, 1 + if(len(kinds) > 0, least(len(shapes), len(kinds)), len(shapes))),
+  lambda place: if(shapes[place] in ('[]', '""', '0', 'null') and coalesce(kinds[place], '') = '', '-', coalesce(kinds[place], '') || shapes[place])
+  ), ';');
+
+-- The inputs of an operator as metrics have them, `float[4, 8];long[]`: type and shape of each, `-` for one that is no tensor. `dims`
+-- and `types` are JSON; null for other JSON than torch writes.
+create macro inputs_of(dims, types) as inputs_in(
+  list_transform(from_json(dims, '["json"]'), lambda one: replace(replace(one::varchar, ' ', ''), ',', ', ')), from_json(types, '["varchar"]'));

@@ -7,8 +7,8 @@ A `metrics.sql` has queries with headers (`perfguard.dialects.headers`) that beg
   number that is whole is an integer;
 * `unless`: slots that must not have been read: they say the same.
 
-A query returns `cycle`, `subject`, and a column for each metric: a number, or a list of the samples; null for what was not
-measured. What a metric means, its unit and which direction is good `perfguard.measure` says.
+A query returns `cycle`, `subject`, and a column for each metric: a number, a list of samples or names, or a map; null for what
+was not measured. What a metric means, its unit and which direction is good `perfguard.measure` says.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from perfguard.dialects.headers import KEYS, Entry, HeadedQuery, entries, words
@@ -70,10 +71,7 @@ def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
     found: dict[int, Values] = {}
     for query, of_dialect in ((query, of) for folder, of in by_folder(cycles).items() for query in metrics_of(folder)):
         requested = {number for number, cycle in of_dialect.items() if query.is_for(cycle)}
-        if not requested:
-            continue
-        batch.keep(query.names)
-        if not query.has_rows(batch.filled):
+        if not requested or not query.has_rows(batch):
             continue
         for cycle, subject, *values in batch.execute(query.query):
             if (cycle not in cycles and (cycle,) not in batch.execute("select cycle from cycles")) or subject is None:
@@ -84,12 +82,15 @@ def measured(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Values]:
             for (metric, digits), value in zip(query.metrics.items(), values, strict=True):
                 if value is not None and cycle in requested:
                     own = found.setdefault(cycle, {}).setdefault(metric, [])
-                    own.append((subject, _rounded(value, digits)))
+                    # A thousand ranks have the same subjects.
+                    own.append((intern(subject), _rounded(value, digits)))
     return found
 
 
 def _rounded(value: Any, digits: int | None) -> Any:
-    if isinstance(value, list) and not any(isinstance(one, str) for one in value[:1]):
+    if isinstance(value, dict) or (isinstance(value, list) and (not value or isinstance(value[0], str))):
+        return value
+    if isinstance(value, list):
         return tuple(value if digits is None else (round(one, digits) for one in value))
     if digits is not None:
         return round(value, digits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from perfguard.artifacts.columns import DATABASE, shapes_of, slot_of_parts
 from perfguard.artifacts.layout import layouts
-from perfguard.artifacts.table_definitions import TABLES, Definitions
+from perfguard.artifacts.table_definitions import TABLES, Columns, Definitions, tables_in
 from perfguard.artifacts.trace_rows import OF_TORCH, OF_VIEW
 from perfguard.dialects.collectives import COLLECTIVE, HOST_COLLECTIVE
 from perfguard.errors import UsageError, nearest
@@ -66,6 +66,8 @@ def _by_layout() -> Mapping[str, Dialect]:
     }
 
 
+#: The folder of what all dialects have in common.
+COMMON = "common"
 #: By layout, where its rules are queries.
 DIALECTS: Mapping[str, Dialect] = _Dialects()
 #: The queries that say what ran, in their order.
@@ -73,7 +75,7 @@ WORK = ("steps", "nested", "complete", "executions")
 _VIEW = re.compile(r"^create view (\w+) as\b(.*?);$", re.DOTALL | re.MULTILINE)
 _FILL = re.compile(r"^create view fill_(\w+) as\b.*?;$", re.DOTALL | re.MULTILINE)
 #: By table whose rows are those of a file: its slot, where it is neither its own name nor the trace of its dialect.
-SLOTS: Mapping[str, str] = {"kernels": "kernel_details", "kernel_counters": "kernel_details"}
+SLOTS: Mapping[str, str] = {"kernel_lines": "kernel_details", "kernel_counters": "kernel_details"}
 _NAMED = re.compile(r"number_of\('([^']*)'\)")
 _MACROS = f"""
 create macro is_collective(name) as regexp_matches(name, '{COLLECTIVE.pattern}');
@@ -96,18 +98,40 @@ def sql(folder: str, name: str) -> str:
 @cache
 def definitions(ids: frozenset[str]) -> Definitions:
     """Return what the queries of some layouts need: macros, the views of their folders, and the tables that these name."""
-    needed = dict.fromkeys(folder for layout in sorted(ids) for folder in folders_of(layout))
-    # What all of them have in common is a view of this one.
-    needed = {"torch": None, **needed}
-    views = {"macros": f"{_MACROS}\n{_read('macros.sql')}"}
-    for folder in needed:
-        views[folder] = sql(folder, "views")
-        if folder == "torch":
-            views["coverage"] = _read("coverage.sql")
+    # What all of them have in common are views of the first two.
+    needed = dict.fromkeys(("torch", COMMON, *(folder for layout in sorted(ids) for folder in folders_of(layout))))
+    views = {"macros": f"{_MACROS}\n{_read('macros.sql')}", **{folder: sql(folder, "views") for folder in needed}}
+    for folder, text in views.items():
+        if taken := [name for name, _ in _VIEW.findall(text) if name in common_tables()]:
+            raise UsageError(
+                f"the views.sql of the dialect {folder!r} cannot be used: {taken[0]} is a table that all dialects fill; name "
+                f"the view {taken[0]}_in_{folder}, and its rows are in it."
+            )
     tables = {**TABLES, **_slot_tables(frozenset(needed), ids)}
+    unions = {name: (columns, _parts(name, views)) for name, columns in common_tables().items()}
     return Definitions(
-        tables=tables, views={name: _with_tables(text) for name, text in views.items()}, kept=_kept(views)
+        tables=tables,
+        views={name: _with_tables(text) for name, text in views.items()},
+        kept=_kept(views, {name: parts for name, (_, parts) in unions.items()}),
+        unions=unions,
     )
+
+
+@cache
+def common_tables() -> Mapping[str, Columns]:
+    """Return the tables that all dialects fill, with their columns."""
+    return tables_in(common_statements())
+
+
+def common_statements() -> str:
+    """Return the statements that describe the tables that all dialects fill."""
+    return _read(f"{COMMON}/tables.sql")
+
+
+def _parts(table: str, views: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the views whose rows a common table has."""
+    named = (name for text in views.values() for name, _ in _VIEW.findall(text))
+    return tuple(name for name in named if name.startswith(f"{table}_in_"))
 
 
 def all_definitions() -> Definitions:
@@ -120,9 +144,10 @@ def _with_tables(text: str) -> str:
     return _FILL.sub(r"\g<0>\ncreate table if not exists \1 as from fill_\1 limit 0;", text)
 
 
-def _kept(views: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+def _kept(views: Mapping[str, str], unions: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
     """Return by the name of a view or table, the tables to fill before it is queried, in order."""
     bodies = {name: set(re.findall(r"\w+", body)) for text in views.values() for name, body in _VIEW.findall(text)}
+    bodies |= {name: set(parts) for name, parts in unions.items()}
     filled = [name.removeprefix("fill_") for name in bodies if name.startswith("fill_")]
     needed: dict[str, set[str]] = {}
     # A view names only those that are made before it.
@@ -153,7 +178,7 @@ def _slot_tables(needed: frozenset[str], ids: frozenset[str]) -> dict[str, Mappi
 
 def folders_of(layout: str) -> tuple[str, ...]:
     """Return the folders whose queries run for a layout."""
-    return DIALECTS[layout].folders if layout in DIALECTS else ()
+    return (COMMON, *DIALECTS[layout].folders) if layout in DIALECTS else ()
 
 
 def by_folder(cycles: Mapping[int, Cycle]) -> dict[str, dict[int, Cycle]]:
@@ -179,7 +204,7 @@ def named_texts() -> tuple[str, ...]:
 
 def folders() -> tuple[str, ...]:
     """Return the folders of queries, each once, those of other distributions last."""
-    named = dict.fromkeys(folder for dialect in DIALECTS.values() for folder in dialect.folders)
+    named = dict.fromkeys((COMMON, *(folder for dialect in DIALECTS.values() for folder in dialect.folders)))
     return tuple(sorted(named, key=lambda folder: not _own(folder).is_dir()))
 
 

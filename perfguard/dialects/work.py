@@ -6,7 +6,7 @@ A folder of queries says it of its traces, where it has these files, each one qu
   nothing ran is no step;
 * `nested.sql`: spans that lie in each other on their thread, as `nest` takes them, where `executions.sql` needs `nesting`;
 * `complete.sql`: the cycles whose profiler numbers what ran and lost none of it, where it numbers anything;
-* `executions.sql`: the rows of `executions`, once `steps` and `nesting` are filled.
+* `executions.sql`: the rows of `executions`, once `steps` and `nesting` are filled; it may leave out `on_device`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
+from perfguard.artifacts.table_definitions import TABLES
 from perfguard.artifacts.tables import Batch, frames
 from perfguard.dialects.counts import counts_of
 from perfguard.dialects.cycle import Cycle, Executions
@@ -128,7 +129,12 @@ def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> 
             nest(batch, f"({queries['nested']})", begun)
         batch.hand_over()
     with _of_the_file(f"{folder}/executions.sql"):
-        batch.fill("executions", queries["executions"])
+        # A dialect of hosts alone need not say that nothing ran on a device.
+        also = "select null::boolean as on_device where false"
+        batch.fill(
+            "executions",
+            f"select {', '.join(TABLES['executions'])} from (({queries['executions']}) union all by name ({also}))",
+        )
     return marked
 
 

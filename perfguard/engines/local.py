@@ -8,7 +8,6 @@ import pickle
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import IO, Any
 
 from perfguard import child
 from perfguard.engines import Engine
+from perfguard.errors import as_bytes
 
 
 def usable_cpus() -> int:
@@ -93,7 +93,7 @@ class _Pool(Executor):
             raise BrokenExecutor("a process died") from error
         is_result, found = pickle.loads(answer)
         if not is_result:
-            raise found
+            raise pickle.loads(found)
         return found
 
     def kill(self) -> None:
@@ -177,8 +177,7 @@ def _answer(call: bytes) -> bytes:
         function, arguments, named = pickle.loads(call)
         return pickle.dumps((True, function(*arguments, **named)))
     except Exception as error:  # noqa: BLE001 - it is raised where the call was made
-        error.add_note(f"In a process of its own:\n{''.join(traceback.format_exception(error))}")
-        return pickle.dumps((False, error))
+        return pickle.dumps((False, as_bytes(error)))
 
 
 def _send(message: bytes, to: IO[bytes]) -> None:

@@ -474,7 +474,7 @@ class _Reader:
 
 def _with_bases(path: Path, below: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
     """Yield the `base_config` files of a document, then the document."""
-    document = _load(path)
+    document = _load(path, is_named=not below)
     place = path.resolve()
     if place in below:
         raise UsageError(f"{path}: base_config leads back to this file.")
@@ -489,10 +489,10 @@ def _with_bases(path: Path, below: tuple[Path, ...]) -> Iterator[dict[str, Any]]
     yield document
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path, *, is_named: bool) -> dict[str, Any]:
+    """Return a document. What is in a file that only another file names is not quoted: it may be anything on this machine."""
     document = read_yaml(read_text(path, hint="the YAML of your MindFormers task", largest=LARGEST_BYTES), str(path))
     if not isinstance(document, dict):
-        raise UsageError(
-            f"{path} is not a MindFormers configuration: it must have keys with values, got {shown(document)}."
-        )
+        got = f", got {shown(document)}" if is_named else ""
+        raise UsageError(f"{path} is not a MindFormers configuration: it must have keys with values{got}.")
     return document

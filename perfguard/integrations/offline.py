@@ -27,6 +27,7 @@ from typing import IO, Any
 from perfguard import child, scratch
 from perfguard.capture.environment import Interpreter, find_interpreter, release
 from perfguard.errors import UsageError
+from perfguard.inputs import Malformed, read_bytes
 from perfguard.integrations.offline_recordings import (
     FRAMEWORK,
     RAW,
@@ -272,7 +273,10 @@ def _errors(one: Running) -> list[str]:
     one.output.seek(0)
     lines = one.output.read().decode("utf-8", "replace").splitlines()
     for log in sorted((one.copy / "logs").glob("*.log")):
-        lines += log.read_text(encoding="utf-8", errors="replace").splitlines()
+        try:
+            lines += read_bytes(log).decode("utf-8", "replace").splitlines()
+        except (OSError, Malformed) as error:
+            lines.append(f"[ERROR] {log.name} cannot be read: {error}")
     found = [_WRAPPING.sub("", match[1]).strip() for line in lines if (match := _ERROR.match(line))]
     if not found and one.process.returncode:
         # The last line of a traceback, or of anything else.
@@ -331,8 +335,11 @@ def _steps_missing(copy: Path, steps: tuple[int, int], text: str) -> str:
     """Return which steps the result has if it lacks requested ones: 2.3 and 2.4 write an empty result without an error."""
     there: set[int] = set()
     for path in copy.glob("step_trace_raw_*_detail_time.csv"):
-        rows = path.read_text(encoding="utf-8", errors="replace").splitlines()[1:]
-        there |= {int(row.split(",")[0]) for row in rows if row.split(",")[0].isdigit()}
+        try:
+            rows = read_bytes(path)
+        except (OSError, Malformed) as error:
+            return f"{path.name} cannot be read: {error}"
+        there |= set(map(int, re.findall(rb"^[0-9]{1,18}(?=,)", rows, re.MULTILINE)))
     if not there:
         return f"{text}: the result has no step (only graph mode records steps); analyse it without --steps"
     if not set(range(steps[0], steps[1] + 1)) <= there:

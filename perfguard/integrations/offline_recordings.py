@@ -15,6 +15,8 @@ from perfguard.artifacts.survey import survey
 from perfguard.capture.environment import Interpreter, release
 from perfguard.capture.replay import recordings_in
 from perfguard.errors import UsageError
+from perfguard.inputs import Malformed, read_bytes, text_of
+from perfguard.opening import open_regular
 from perfguard.recording import RECORDING_FILE, leads_out, profiler_directory_in
 
 #: Where the copy is while an analyser works: in the recording, so that hard links and renames can reach it.
@@ -235,23 +237,24 @@ def _info(place: Path) -> str:
     """Return the text of profiler_info_<rank>.json; empty if none can be read."""
     for path in sorted([*place.glob("profiler_info*.json"), *place.glob("rank-*_ascend_ms/profiler_info*.json")]):
         # The analyser reports a file that cannot be read, and check judges it.
-        with suppress(OSError):
-            return path.read_text(encoding="utf-8", errors="replace")
+        with suppress(OSError, Malformed):
+            return text_of(read_bytes(path))
     return ""
 
 
 def recorded_steps(op_range: Path) -> int:
     """Return how many steps the framework's raw records span; 0 if they hold none, or are something else."""
+    steps = set()
     try:
-        content = op_range.read_bytes()
+        with open_regular(op_range, buffering=1024**2) as file:
+            size = os.fstat(file.fileno()).st_size
+            while len(head := file.read(_OP_RANGE_HEAD.size)) == _OP_RANGE_HEAD.size:
+                _, length = _OP_RANGE_HEAD.unpack(head)
+                body = file.read(_OP_RANGE.size)
+                rest = length - len(body)
+                if len(body) < _OP_RANGE.size or rest < 0 or file.seek(rest, os.SEEK_CUR) > size:
+                    break
+                steps.add(_OP_RANGE.unpack(body)[2])
     except OSError:
         return 0
-    steps, at = set(), 0
-    while at + _OP_RANGE_HEAD.size + _OP_RANGE.size <= len(content):
-        _, length = _OP_RANGE_HEAD.unpack_from(content, at)
-        at += _OP_RANGE_HEAD.size
-        if length < _OP_RANGE.size or at + length > len(content):
-            break
-        steps.add(_OP_RANGE.unpack_from(content, at)[2])
-        at += length
     return max(steps) - min(steps) + 1 if steps else 0

@@ -17,12 +17,18 @@ _SIGNS = {Better.LOWER: "+", Better.HIGHER: "−", Better.EQUAL: "±"}
 _EXACT = {Better.LOWER: "any increase", Better.HIGHER: "any decrease", Better.EQUAL: "any change"}
 
 
+#: No size and no time is as large; its digits would be a line.
+_UNREADABLE = 1e21
+
+
 def show(value: Value) -> str:
     """Return a value as text: integers without decimals, others with one decimal (more if small)."""
     if isinstance(value, dict):
         return ", ".join(f"{name} x {show(count)}" for name, count in value.items())
     if isinstance(value, list):
         return f"{len(value)} names"
+    if abs(value) >= _UNREADABLE:
+        return f"{value:.6g}"
     if isinstance(value, int) or value.is_integer():
         return str(int(value))
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"

@@ -76,8 +76,9 @@ def new_reason(before: Baseline | None, now: Baseline | None) -> str | None:
     """Return the reason with which a stored baseline was changed; None if it was not, or the reason is the one it had."""
     if before is None or now is None:
         return None
-    reason = reason_in(now.reason or "")
-    return reason if reason != reason_in(before.reason or "") else None
+    reason, old = reason_in(now.reason or ""), reason_in(before.reason or "")
+    is_new = (reason or "").casefold().split() != (old or "").casefold().split()
+    return reason if is_new else None
 
 
 def refused_unread(new: Baseline, why: str) -> Refreshed | None:

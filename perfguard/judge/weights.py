@@ -21,7 +21,7 @@ WORKLOAD_METRICS = frozenset(
         *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
         *("run_wall_p90", "run_blocked_time", "pause_between_steps", "host_memory_growth_bytes"),
         *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
-        "device_calls",
+        *("launches", "synchronisations"),
     }
 )
 

@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 from perfguard.contract import Contract
-from perfguard.measure import profile_metrics
-from perfguard.measure.cycles import CycleMeasurements, measure_cycle, stored_measurements
-from perfguard.measure.measurement import ALL_RANKS, Better, Kind, Measurement, Samples
-from perfguard.measure.metrics import METRICS
-from perfguard.measure.profile import profiles_of
+from perfguard.dialects.metric_queries import metrics_of
+from perfguard.dialects.queries import COMMON
+from perfguard.measure.cycles import CycleMeasurements, cycles_by_rank, measured_cycles, steps_of
+from perfguard.measure.measurement import (
+    ALL_RANKS,
+    Better,
+    Join,
+    Kind,
+    Measurement,
+    Metric,
+    Samples,
+    per_step,
+)
+from perfguard.measure.metrics import METRICS, PARTS
 from perfguard.measure.runs import OF_STEPS
 
-#: How the values of the ranks become one of the whole job.
-_ACROSS_RANKS: dict[str, Callable[[list[float]], float]] = {
-    "operator_calls": sum,
-    "memory_allocations": sum,
-    "memory_allocated_bytes": sum,
-    "memory_growth_bytes": sum,
-    "peak_memory_bytes": max,
-    "operator_time": max,
-    "profiled_step_time": max,
-}
+#: (subject, value or samples).
+_Values = Iterator[tuple[str, Samples]]
 
 
 def measure(contract: Contract) -> tuple[Measurement, ...]:
     """Return every measurement that the artifacts and steps allow, ordered by metric and subject."""
-    cycles = [measure_cycle(cycle) for cycle in contract.cycles] if contract.cycles else stored_measurements(contract)
-    profiles = profiles_of(cycles)
-    found = []
-    for name, of_profile in profile_metrics.OF_PROFILE.items():
-        by_subject: dict[str, list[Samples]] = {}
-        for profile in profiles:
-            prefix = f"rank{profile.rank}:" if len(profiles) > 1 else ""
-            for subject, value in of_profile(profile):
-                found.append(_measurement(name, prefix + subject, value))
-                by_subject.setdefault(subject, []).append(value)
-        if len(profiles) > 1 and name in _ACROSS_RANKS:
-            for subject, values in by_subject.items():
-                found.append(_measurement(name, ALL_RANKS + subject, _across_ranks(name, values)))
-    found += _of_cycles(cycles)
+    cycles = measured_cycles(contract)
+    found = [_measurement(name, subject, value) for name, subject, value in _of_cycles(cycles)]
     if len({cycle.rank for cycle in cycles}) > 1:
         for name, of_ranks in _OF_RANKS.items():
             found += [_measurement(name, subject, value) for subject, value in of_ranks(cycles)]
@@ -50,28 +42,92 @@ def measure(contract: Contract) -> tuple[Measurement, ...]:
     return tuple(sorted(found, key=lambda m: m.key))
 
 
-def _across_ranks(name: str, values: list[Samples]) -> Samples:
-    """Return the sum or the maximum over the ranks; of samples, those of the rank with the largest minimum."""
-    samples = [value for value in values if isinstance(value, tuple)]
-    if samples:
-        return max(samples, key=min)
-    return _ACROSS_RANKS[name]([value for value in values if isinstance(value, (int, float))])
+def _of_cycles(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, str, Samples]]:
+    """Yield metric, subject and value of each rank, and of all of them together."""
+    ranks = cycles_by_rank(cycles)
+    known = [rank for rank, own in ranks.items() if any(one.is_known for one in own)]
+    # What only these have names no rank where they are of one.
+    of_what_ran = {name for query in metrics_of(COMMON) for name in query.metrics}
+    for name in dict.fromkeys(name for cycle in cycles for name in cycle.values if name not in PARTS):
+        metric = METRICS[name]
+        several = len(known if name in of_what_ran else ranks) > 1
+        of_job: dict[str, list[Samples | None]] = {}
+        for rank, own in ranks.items():
+            for subject, value in _of_a_rank(metric, own):
+                of_job.setdefault(subject, []).append(value)
+                if value is not None:
+                    yield name, f"rank{rank}:{subject}" if several else subject, value
+        if several and metric.ranks is not None:
+            for subject, values in of_job.items():
+                # What one rank does not know nobody knows of all.
+                if (known_values := [one for one in values if one is not None]) == values:
+                    yield name, ALL_RANKS + subject, _joined(metric.ranks, known_values, None)
+    for rank, own in ranks.items():
+        for subject, share in _operator_share(own):
+            yield "operator_share", f"rank{rank}:{subject}" if len(known) > 1 else subject, share
 
 
-def _of_cycles(cycles: Sequence[CycleMeasurements]) -> Iterator[Measurement]:
-    """Yield the metrics of single artifacts; the cycles of a rank are samples of one timed metric."""
-    several = len({cycle.rank for cycle in cycles}) > 1
-    for name in dict.fromkeys(name for cycle in cycles for name in cycle.values):
-        by_subject: dict[str, list[Samples]] = {}
-        for cycle in cycles:
-            prefix = f"rank{cycle.rank}:" if several else ""
-            for subject, value in cycle.values.get(name, ()):
-                by_subject.setdefault(prefix + subject, []).append(value)
-        for subject, values in by_subject.items():
-            yield _measurement(name, subject, _across_cycles(METRICS[name].kind, values))
+def _of_a_rank(metric: Metric, cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples | None]]:
+    """Yield the value of each subject over the cycles of a rank; None for one that is unknown in a cycle."""
+    if metric.cycles is Join.FASTEST:
+        cycles = sorted(cycles, key=_fastest_us)
+    steps = steps_of(cycles)
+    by_subject: dict[str, list[Samples]] = {}
+    for cycle in cycles:
+        for subject, value in cycle.values.get(metric.name, ()):
+            by_subject.setdefault(subject, []).append(value)
+    for subject, values in by_subject.items():
+        if metric.cycles is Join.MEDIAN_OF_ALL:
+            without = (one for one in cycles if one.is_known and subject not in dict(one.values.get(metric.name, ())))
+            values += [(0,) * (one.steps or 1) for one in without]
+        if _is_unknown(metric.cycles, values, sum(one.is_known for one in cycles)):
+            yield subject, None
+        elif metric.cycles is Join.EACH:
+            yield subject, _each(metric.kind, values)
+        else:
+            yield subject, _joined(metric.cycles, values, steps)
 
 
-def _across_cycles(kind: Kind, values: list[Samples]) -> Samples:
+def _is_unknown(join: Join, values: Sequence[Samples], cycles: int) -> bool:
+    """Whether what a join needs of some cycles is not all known."""
+    if join is Join.SUM:
+        return len(values) < cycles
+    return join is Join.MEDIAN_OF_ALL and any(isinstance(one, tuple) and None in one for one in values)
+
+
+def _fastest_us(cycle: CycleMeasurements) -> float:
+    return min((min(samples) for _, samples in cycle.values.get("profiled_step_time", ())), default=math.inf)
+
+
+def _joined(join: Join, values: Sequence[Any], steps: int | None) -> Samples:
+    match join:
+        case Join.SUM:
+            found = sum(values)
+        case Join.PER_STEP if isinstance(values[0], Mapping):
+            calls = sum(map(Counter, values), Counter[str]())
+            return {text: per_step(count, steps) for text, count in sorted(calls.items())}
+        case Join.PER_STEP:
+            found = per_step(sum(values), steps)
+        case Join.LARGEST:
+            found = max(values, key=lambda one: min(one) if isinstance(one, tuple) else one)
+        case Join.LARGEST_BUT_FIRST:
+            # Where steps are not known, each cycle is one.
+            later = [
+                one for at, value in enumerate(values) for one in value[at == 0 or steps is None :] if one is not None
+            ]
+            found = max(later or [one for value in values for one in value if one is not None], default=0)
+        case Join.MEDIAN | Join.MEDIAN_OF_ALL if all(isinstance(one, (tuple, list)) for one in values):
+            found = statistics.median_low([*chain.from_iterable(values)] or [0])
+        case Join.MEDIAN | Join.MEDIAN_OF_ALL:
+            found = per_step(sum(sum(one) if isinstance(one, (tuple, list)) else one for one in values), steps)
+        case Join.UNION:
+            found = sorted(set().union(*values))
+        case _:
+            found = values[0]
+    return found  # type: ignore[no-any-return]
+
+
+def _each(kind: Kind, values: Sequence[Samples]) -> Samples:
     """Return all samples of the cycles of a rank; of exact numbers the mean, of lists and censuses the first."""
     samples: list[float] = []
     for one in values:
@@ -85,6 +141,15 @@ def _across_cycles(kind: Kind, values: list[Samples]) -> Samples:
     return samples[0] if len(set(samples)) == 1 else round(statistics.fmean(samples), 6)
 
 
+def _operator_share(cycles: Sequence[CycleMeasurements]) -> _Values:
+    """Yield fractions of the self time of a rank that add up to 1."""
+    self_ns = Counter[str]()
+    for cycle in cycles:
+        self_ns.update(dict(cycle.values.get("operator_self_ns", ())))
+    if (total := self_ns.total()) > 0:
+        yield from ((operator, round(ns / total, 6)) for operator, ns in self_ns.items())
+
+
 def _measurement(name: str, subject: str, value: Samples) -> Measurement:
     if isinstance(value, tuple):
         # The best sample is the most repeatable one.
@@ -96,12 +161,12 @@ def _measurement(name: str, subject: str, value: Samples) -> Measurement:
 # -- communication ---------------------------------------------------------------------------------------------------
 
 
-def _rank_spread(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples]]:
+def _rank_spread(cycles: Sequence[CycleMeasurements]) -> _Values:
     """Yield ratios of sums over the window. A large one of communication is mostly the wait for the slowest rank."""
     sums: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for cycle in cycles:
-        if cycle.executions is not None:
-            sums["operators"][cycle.rank] += float(cycle.executions.groups["self_ns"].sum())
+        if cycle.is_known:
+            sums["operators"][cycle.rank] += sum(ns for _, ns in cycle.values.get("operator_self_ns", ()))
         # The cluster's own file has subjects of other names.
         for part, samples in cycle.values.get("step_part_time", ()):
             if part in ("computing", "communication"):
@@ -111,13 +176,13 @@ def _rank_spread(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Sam
             yield part, round(max(by_rank.values()) / min(by_rank.values()), 4)
 
 
-def _collective_wait(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples]]:
+def _collective_wait(cycles: Sequence[CycleMeasurements]) -> _Values:
     """Yield how much longer a rank's calls lasted than the shortest of the same call: that of the rank that came last."""
     for rank, kind, calls in _collectives(cycles):
         yield f"rank{rank}:{kind}", round(sum(own - least for own, least in calls) / 1e3, 3)
 
 
-def _collective_transfer(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, Samples]]:
+def _collective_transfer(cycles: Sequence[CycleMeasurements]) -> _Values:
     """Yield the shortest duration of each call on any rank, which is the same for every rank."""
     calls_of = {kind: calls for _, kind, calls in _collectives(cycles)}
     for kind, calls in calls_of.items():
@@ -129,11 +194,10 @@ def _collectives(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[int, str
     calls: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     steps: dict[int, int] = defaultdict(int)
     for cycle in cycles:
-        steps[cycle.rank] += (cycle.executions.steps if cycle.executions is not None else None) or 0
+        steps[cycle.rank] += cycle.steps or 0
         # They are in the order of their starts: the n-th of a kind is the same call on every rank.
-        if cycle.executions is not None:
-            for kind, duration_ns in cycle.executions.collectives.select("operator", "duration_ns").iter_rows():
-                calls[kind][cycle.rank].append(duration_ns)
+        for kind, durations_ns in cycle.values.get("collective_durations_ns", ()):
+            calls[kind][cycle.rank] += durations_ns
     if len(set(steps.values())) != 1 or not min(steps.values(), default=0):
         return
     count = min(steps.values())
@@ -145,7 +209,7 @@ def _collectives(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[int, str
             yield rank, kind, [(own / count, one / count) for own, one in zip(durations, least, strict=True)]
 
 
-_OF_RANKS: dict[str, Callable[[Sequence[CycleMeasurements]], Iterator[tuple[str, Samples]]]] = {
+_OF_RANKS: dict[str, Callable[[Sequence[CycleMeasurements]], _Values]] = {
     "rank_spread": _rank_spread,
     "collective_wait": _collective_wait,
     "collective_transfer": _collective_transfer,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
 from perfguard.contract import Contract
-from perfguard.dialects.executions import calls_by
+from perfguard.measure.cycles import CycleMeasurements, cycles_by_rank, measured_cycles, steps_of
 from perfguard.measure.graphs import final_operators
-from perfguard.measure.profile import profiles
-from perfguard.measure.profile_metrics import per_step
+from perfguard.measure.measurement import per_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """One operator of one rank over the whole window.
+    """One operator of one rank over the whole window, or what one rank ran on its devices.
 
     `total_us` includes the operators inside it, `self_us` does not; `shapes` counts the calls by input shapes (empty if the
     profiler recorded none).
@@ -29,6 +28,7 @@ class Operator:
     total_us: float
     self_us: float
     shapes: dict[str, int] = field(default_factory=dict)
+    on_device: bool = False
 
     @property
     def average_us(self) -> float:
@@ -42,25 +42,42 @@ class Operator:
 
 def operators_of(contract: Contract) -> list[Operator]:
     """Return every operator, by rank and then by total time, the longest first."""
-    import polars as pl
-
     found = []
-    for profile in profiles(contract):
-        shapes = profile.calls_by_shapes
-        summed = profile.groups.group_by("operator").agg(pl.col("calls", "total_ns", "self_ns").sum())
-        for operator, occurrences, total_ns, self_ns in summed.sort(
-            "total_ns", "operator", descending=[True, False]
-        ).iter_rows():
-            found.append(
-                Operator(
-                    rank=profile.rank,
-                    operator=operator,
-                    occurrences=occurrences,
-                    total_us=round(total_ns / 1e3, 3),
-                    self_us=round(self_ns / 1e3, 3),
-                    shapes=shapes.get(operator, {}),
-                )
+    for rank, cycles in _known_by_rank(contract):
+        totals, own = (_summed(cycles, name) for name in ("operator_total_ns", "operator_self_ns"))
+        shapes: dict[str, Counter[str]] = {}
+        for cycle in cycles:
+            for operator, calls in cycle.values.get("operator_shapes", ()):
+                shapes.setdefault(operator, Counter()).update(calls)
+        ran = [
+            Operator(
+                rank=rank,
+                operator=operator,
+                occurrences=calls,
+                total_us=round(totals[operator] / 1e3, 3),
+                self_us=round(own[operator] / 1e3, 3),
+                shapes=dict(sorted(shapes.get(operator, {}).items())),
+                on_device=any(cycle.on_device for cycle in cycles),
             )
+            for operator, calls in _summed(cycles, "operator_calls").items()
+        ]
+        lasts = _summed(cycles, "kernel_total_ns")
+        for kernel, calls in _summed(cycles, "kernel_calls").items():
+            us = round(lasts[kernel] / 1e3, 3)
+            ran.append(Operator(rank=rank, operator=kernel, occurrences=calls, total_us=us, self_us=us, on_device=True))
+        found += sorted(ran, key=lambda one: (-one.total_us, one.operator))
+    return found
+
+
+def _known_by_rank(contract: Contract) -> list[tuple[int, list[CycleMeasurements]]]:
+    """Return the cycles of which it is known what ran, by rank."""
+    return sorted(cycles_by_rank(cycle for cycle in measured_cycles(contract) if cycle.is_known).items())
+
+
+def _summed(cycles: Sequence[CycleMeasurements], name: str) -> Counter[str]:
+    found = Counter[str]()
+    for cycle in cycles:
+        found.update(dict(cycle.values.get(name, ())))
     return found
 
 
@@ -69,6 +86,8 @@ class Counted(Enum):
 
     #: Calls in the whole window, divided by its steps if they are known.
     RUN = "run"
+    #: The same of what ran on devices beside the host.
+    DEVICE = "device"
     #: Nodes of the final graphs.
     GRAPH = "graph"
 
@@ -106,9 +125,11 @@ class Difference:
 def censuses(contract: Contract) -> list[Census]:
     """Return the operators that ran and that were compiled, by rank, without what could not be read."""
     found = []
-    for profile in profiles(contract):
-        counts = dict(sorted(calls_by(profile.groups, "operator").items()))
-        found.append(Census(counted=Counted.RUN, rank=profile.rank, counts=counts, steps=profile.steps or None))
+    for rank, cycles in _known_by_rank(contract):
+        for counted, name in ((Counted.RUN, "operator_calls"), (Counted.DEVICE, "kernel_calls")):
+            counts = dict(sorted(_summed(cycles, name).items()))
+            if counts or counted is Counted.RUN:
+                found.append(Census(counted=counted, rank=rank, counts=counts, steps=steps_of(cycles) or None))
     by_rank: dict[int, Counter[str]] = {}
     for cycle in contract.cycles:
         if operators := final_operators(cycle):

@@ -44,6 +44,32 @@ class Better(Enum):
     EQUAL = "equal"
 
 
+class Join(Enum):
+    """How the values of several cycles of a rank, or those of all ranks, become one."""
+
+    #: The samples of each, of a timed metric; of exact numbers the mean.
+    EACH = "each"
+    #: The sum; of the cycles only where each has one.
+    SUM = "sum"
+    #: The sum, divided by the steps of all cycles where these are known.
+    PER_STEP = "per step"
+    #: The largest; of samples those whose smallest is the largest.
+    LARGEST = "largest"
+    #: The largest but that of the very first step, if there is another; a value is a pair, of the first step and the others.
+    LARGEST_BUT_FIRST = "largest but the first"
+    #: The median of the steps; where a cycle has only a sum, because its steps differ, the sum of all, divided by the steps.
+    MEDIAN = "median"
+    #: The same of what a step may lack: a cycle without the subject has none of it in any step. A step of which it is not known
+    #: makes all of it unknown.
+    MEDIAN_OF_ALL = "median of all"
+    #: All names.
+    UNION = "union"
+    #: The one of the first.
+    FIRST = "first"
+    #: The one of the cycle with the fastest profiled step.
+    FASTEST = "fastest"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """A metric. `relative`, `absolute` (in `unit`) and `warn_relative` are its default tolerance.
@@ -53,6 +79,8 @@ class Metric:
 
     A metric that is not `gated` is shown and ranked, and judged only if the settings name it; the same holds on the backends
     of `shown_on`. A metric that is measured `by_run` has one sample a process. `causes` names causes of a worse value.
+
+    `cycles` joins the cycles of a rank; `ranks` those of a job to one more measurement, where it has one.
     """
 
     name: str
@@ -68,11 +96,20 @@ class Metric:
     shown_on: frozenset[str] = frozenset()
     by_run: bool = False
     causes: str = ""
+    cycles: Join = Join.EACH
+    ranks: Join | None = None
 
     @property
     def only_changes(self) -> bool:
         """Whether a difference is a change, and not worse or better."""
         return self.kind is Kind.EXACT and self.better is Better.EQUAL
+
+
+def per_step(count: float, steps: int | None) -> float:
+    """Return a count of the window a step; the count itself if its steps are unknown."""
+    if not steps:
+        return count
+    return count // steps if count % steps == 0 else count / steps
 
 
 def p90(samples: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from perfguard import thresholds
-from perfguard.measure.measurement import Better, Kind, Metric
+from perfguard.measure.measurement import Better, Join, Kind, Metric
 
 #: Limits of a shown metric that a setting names without a number: fail beyond twice its baseline, warn beyond 1.3 times.
 _FAIL_BEYOND = 1.0
@@ -29,14 +29,14 @@ _same = partial(_metric, Kind.EXACT, Better.EQUAL)
 _timed = partial(_metric, Kind.TIMED, Better.LOWER)
 
 
-def _shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER, *, subject: str = "") -> Metric:
+def _shown(name: str, unit: str, meaning: str, better: Better = Better.LOWER, **others: Any) -> Metric:
     """Return a timed metric that is shown and ranked, and judged only if a setting names it."""
     fail, warn = _FAIL_BEYOND, _WARN_BEYOND
     if better is Better.HIGHER:
         # The same factors downwards, half and 1/1.3: a number cannot lose more than all of itself.
         fail, warn = fail / (1 + fail), warn / (1 + warn)
     limits = {"relative": fail, "warn_relative": warn}
-    return _metric(Kind.TIMED, better, name, unit, meaning, gated=False, subject=subject, **limits)
+    return _metric(Kind.TIMED, better, name, unit, meaning, gated=False, **limits, **others)
 
 
 def _warned(name: str, unit: str, meaning: str, **others: Any) -> Metric:
@@ -50,14 +50,22 @@ def _shown_of_runs(name: str, unit: str, meaning: str) -> Metric:
 
 _ALL = (
     # Operators, memory and steps of the profile.
-    _more("steps", "steps", "Steps the profiler recorded."),
-    _same("operator_set", "names", "Which operators ran at all."),
-    _same("operator_calls", "calls/step", "How often an operator runs in a step.", subject="operator"),
+    _more("steps", "steps", "Steps the profiler recorded.", cycles=Join.SUM),
+    _same("operator_set", "names", "Which operators ran at all.", cycles=Join.UNION),
+    _same(
+        "operator_calls",
+        "calls/step",
+        "How often an operator runs in a step.",
+        subject="operator",
+        cycles=Join.PER_STEP,
+        ranks=Join.SUM,
+    ),
     _same(
         "operator_shapes",
         "calls/step by shape",
         "With which input shapes (and types, where recorded) an operator runs in a step.",
         subject="operator",
+        cycles=Join.PER_STEP,
     ),
     _same(
         "operator_position",
@@ -65,12 +73,14 @@ _ALL = (
         "How many other operators began before an operator's first call in a step.",
         gated=False,
         subject="operator",
+        cycles=Join.FIRST,
     ),
     _shown(
         "operator_time",
         "us/step",
         "Time of an operator in a step, without the operators inside it; the minimum of the steps.",
         subject="operator",
+        ranks=Join.LARGEST,
     ),
     _shown(
         "operator_share",
@@ -84,6 +94,8 @@ _ALL = (
         "bytes",
         "How far allocated memory rises above its lowest point inside a step; the largest of the steps but the first.",
         subject="device",
+        cycles=Join.LARGEST_BUT_FIRST,
+        ranks=Join.LARGEST,
         relative=thresholds.BYTES_TOLERANCE,
     ),
     # A count explains and does not decide: half of the bytes in more parts is no regression.
@@ -92,12 +104,16 @@ _ALL = (
         "allocations/step",
         "How many allocations a step makes; the median of the steps.",
         subject="device",
+        cycles=Join.MEDIAN,
+        ranks=Join.SUM,
     ),
     _less(
         "memory_allocated_bytes",
         "bytes/step",
         "How many bytes a step allocates, released again or not; the median of the steps.",
         subject="device",
+        cycles=Join.MEDIAN,
+        ranks=Join.SUM,
         relative=thresholds.BYTES_TOLERANCE,
     ),
     _less(
@@ -105,8 +121,10 @@ _ALL = (
         "bytes/step",
         "How many bytes a step leaves allocated: above 0 it leaks; the median of the steps.",
         subject="device",
+        cycles=Join.MEDIAN,
+        ranks=Join.SUM,
     ),
-    _shown("profiled_step_time", "us", "Wall time of a profiled step; the minimum of the steps."),
+    _shown("profiled_step_time", "us", "Wall time of a profiled step; the minimum of the steps.", ranks=Join.LARGEST),
     _shown(
         "profiled_step_part",
         "us",
@@ -114,6 +132,7 @@ _ALL = (
         "(communication), and by how much the others ran beside each other (overlap).",
         Better.EQUAL,
         subject="part (idle, overlap, communication)",
+        cycles=Join.FASTEST,
     ),
     # Steps that perfguard drove itself.
     _warned("step_time", "us", "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps."),
@@ -194,12 +213,58 @@ _ALL = (
         Better.HIGHER,
         subject="unit of the device",
     ),
-    _less(
-        "device_calls",
+    _same(
+        "kernel_calls",
         "calls/step",
-        "How often a step launches work on a device (a graph is one launch), copies to, from or on it, and makes the "
-        "host wait for it; the median of the steps.",
-        subject="launches, copies or synchronisations",
+        "How often a kernel, a copy or a set runs on a device in a step.",
+        subject="kernel",
+        cycles=Join.PER_STEP,
+        ranks=Join.SUM,
+    ),
+    _shown(
+        "kernel_time",
+        "us/step",
+        "Time of a kernel, a copy or a set in a step, of the step that launched it; the minimum of the steps.",
+        subject="kernel",
+        ranks=Join.LARGEST,
+    ),
+    _less(
+        "launches",
+        "launches/step",
+        "How often a step launches work on a device; a graph is one launch; the median of the steps.",
+        cycles=Join.MEDIAN_OF_ALL,
+        ranks=Join.SUM,
+    ),
+    _less(
+        "synchronisations",
+        "calls/step",
+        "How often a step makes the host wait for a device; the median of the steps.",
+        cycles=Join.MEDIAN_OF_ALL,
+        ranks=Join.SUM,
+    ),
+    _less(
+        "copies",
+        "copies/step",
+        "How often a step copies to, from or on a device; the median of the steps.",
+        subject="kind of copy, such as HtoD",
+        cycles=Join.MEDIAN_OF_ALL,
+        ranks=Join.SUM,
+    ),
+    _less(
+        "copied_bytes",
+        "bytes/step",
+        "How many bytes it copies; the median of the steps.",
+        subject="kind of copy, such as HtoD",
+        cycles=Join.MEDIAN_OF_ALL,
+        ranks=Join.SUM,
+    ),
+    _shown(
+        "device_time",
+        "us/step",
+        "What a device does between the first and the last thing that it runs in the window: computing, communication, "
+        "exposed communication (nothing is computed beside it), exposed copying (nor communicated) and idle.",
+        Better.EQUAL,
+        subject="device and part",
     ),
     _shown(
         "flops",
@@ -333,6 +398,8 @@ _ALL = (
 )
 
 METRICS: dict[str, Metric] = {one.name: one for one in _ALL}
+#: What queries measure besides, for metrics that are made of several cycles or ranks.
+PARTS = frozenset({"operator_total_ns", "operator_self_ns", "kernel_total_ns", "collective_durations_ns"})
 
 
 def unit_of(metric: str) -> str:

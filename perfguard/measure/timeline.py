@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from perfguard.contract import Contract
 from perfguard.dialects.spans import Spans
-from perfguard.measure.cycles import stored_measurements
+from perfguard.measure.cycles import measured_cycles
 
 #: Lane and name (places in the lists), start in the step and length [ns].
 Span = tuple[int, int, int, int]
@@ -55,7 +55,7 @@ class StepTimeline:
 def timeline_of(contract: Contract) -> StepTimeline | None:
     """Return the timeline of the rank whose fastest step takes longest, because the job waits for it; None without times."""
     fastest: dict[int, Spans] = {}
-    for cycle in contract.cycles or stored_measurements(contract):
+    for cycle in measured_cycles(contract):
         if (found := cycle.spans) is None or not found.count:
             continue
         if cycle.rank not in fastest or found.duration_ns < fastest[cycle.rank].duration_ns:

@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         start(config)
         return
-    files = [flag for flag, _ in config.option.perfguard_out]
+    files = [flag for flag, _ in config.option.perfguard_out or ()]
     for flag in (*files, *(flag for flag in _VALUES if _value(config.option, flag) is not None)):
         raise pytest.UsageError(f"{flag} does nothing without --perfguard; run: pytest --perfguard {flag} ...")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import tempfile
 from dataclasses import replace
@@ -22,6 +23,12 @@ from perfguard.settings import Settings, read_settings, run_count
 POLICY = pytest.StashKey[PolicyTree]()
 #: Options of pytest that print something and run no test.
 _WITHOUT_TESTS = ("help", "version", "markers", "collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
+#: How they are written, and those that leave tests out.
+_PRINTING = frozenset((
+    *("-h", "--help", "-V", "--version", "--markers", "--co", "--collect-only", "--fixtures", "--funcargs"),
+    *("--fixtures-per-test", "--cache-show"),
+))  # fmt: skip
+_LEAVING_OUT = re.compile(r"-[km]|--deselect|--ignore")
 _UPDATES = {
     "--perfguard-update": Update.ALL,
     "--perfguard-update-new-only": Update.NEW_ONLY,
@@ -55,8 +62,7 @@ def require_rootdir(config: pytest.Config) -> None:
     expected = setup()
     if expected == (config.rootpath, config.inipath):
         return
-    words = [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *config.invocation_params.args]
-    pairs = [(flag, value) for flag, value in pairwise(map(str, words)) if flag.startswith("-") and "=" not in flag]
+    pairs = [(flag, value) for flag, value in pairwise(_typed(config)) if flag.startswith("-") and "=" not in flag]
     if taken := [one for one in pairs if not one[1].startswith("-") and setup(one[1]) != expected]:
         written = " and ".join(f"{flag} {value}" for flag, value in taken)
         instead = " and ".join(f"{flag}={value}" for flag, value in taken)
@@ -72,7 +78,27 @@ def update_of(config: pytest.Config) -> Update:
     given = [flag for flag in _UPDATES if config.getoption(flag)]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} contradict each other; give one of them.")
+    if given and given[0] in _in_file(config) and given[0] not in _typed(config):
+        raise UsageError(
+            f"{given[0]} is in addopts of {config.inipath}, where every run would store what it judges. Take it out, and "
+            "write it on the command line when baselines are to change."
+        )
     return _UPDATES[given[0]] if given else Update.NOTHING
+
+
+def _in_file(config: pytest.Config) -> list[str]:
+    """Return the words in `addopts` of pytest's configuration file, which is part of what is tested."""
+    return [str(word) for word in config.getini("addopts")]
+
+
+def _typed(config: pytest.Config) -> list[str]:
+    """Return the words that whoever started pytest wrote."""
+    return [*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *map(str, config.invocation_params.args)]
+
+
+def leaves_out_by_file(config: pytest.Config) -> bool:
+    """Whether the configuration file deselects or ignores tests."""
+    return any(map(_LEAVING_OUT.match, _in_file(config)))
 
 
 def settings_in(config: pytest.Config, root: Path) -> Settings:
@@ -125,8 +151,13 @@ def named_places(config: pytest.Config) -> list[Path]:
 
 
 def runs_no_test(config: pytest.Config) -> bool:
-    """Whether pytest was called to print something, such as its help, and not to run tests."""
-    return any(getattr(config.option, name, None) for name in _WITHOUT_TESTS)
+    """Whether pytest was called to print something, such as its help, and not to run tests; a file's `addopts` are no call."""
+    if not any(getattr(config.option, name, None) for name in _WITHOUT_TESTS):
+        return False
+    is_in_file, is_typed = (
+        any(word.partition("=")[0] in _PRINTING for word in words(config)) for words in (_in_file, _typed)
+    )
+    return is_typed or not is_in_file
 
 
 def require_usable(config: pytest.Config, settings: Settings, update: Update) -> None:

@@ -17,6 +17,7 @@ from perfguard.errors import UsageError
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.renames import lacks_baseline, renames
 from perfguard.judge.verdict import Verdict
+from perfguard.plugin.options import leaves_out_by_file
 from perfguard.settings import Settings, find_root, find_table, has_test_file
 from perfguard.stores import Store
 from perfguard.stores.project import store_of
@@ -148,7 +149,7 @@ class Collected:
         is_partial = is_partial or bool(getattr(self._config.option, "lf", False))
         unused = []
         for workload in self.workloads():
-            owner = next((n for n in self.tests if workload == n or workload.startswith(f"{n}#")), None)
+            owner = next((one for one in self.tests if _is_of(workload, one)), None)
             if owner is not None:
                 if owner in passed and workload not in verdicts:
                     unused.append(workload)
@@ -177,6 +178,14 @@ class Collected:
         names = renames(without, self.baselines(unused)) if without else {}
         return tuple(moves(names, self.workloads())) if names else ()
 
+    def left_out(self) -> list[str]:
+        """Return the tests with baselines that pytest's configuration file deselects."""
+        if not leaves_out_by_file(self._config):
+            return []
+        stored = [*self.workloads()]
+        left = [nodeid for nodeid, is_selected in self.tests.items() if not is_selected]
+        return sorted(one for one in left if any(_is_of(workload, one) for workload in stored))
+
     def uncollected(self) -> list[str]:
         """Return the test files with baselines that pytest was called with and did not collect."""
         if getattr(self._config.option, "lf", False):
@@ -186,3 +195,8 @@ class Collected:
         collected = self.files | {nodeid.partition("::")[0] for nodeid in self.tests}
         files = {workload.partition("::")[0] for workload in self.workloads()} - collected
         return sorted(f for f in files if (root / f).is_file() and any((root / f).is_relative_to(one) for one in named))
+
+
+def _is_of(workload: str, nodeid: str) -> bool:
+    """Whether a workload is of a test, which may measure several: `test_a.py::test_model#decode`."""
+    return workload == nodeid or workload.startswith(f"{nodeid}#")

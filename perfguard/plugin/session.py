@@ -69,6 +69,7 @@ class GateSession:
         #: Places to rename, if unused baselines look like the measurements of tests without a baseline.
         self._moves: tuple[tuple[str, str], ...] = ()
         self._uncollected: list[str] = []
+        self._left_out: list[str] = []
         #: Tests that use perfguard, and those of them that left a verdict.
         self._measuring: set[str] = set()
         self._measured: set[str] = set()
@@ -326,6 +327,7 @@ class GateSession:
             self._unused = collected.unused(verdicts, self.judging.passed) if session.testscollected else ()
             self._moves = collected.moves(self._unused, verdicts)
             self._uncollected = collected.uncollected()
+            self._left_out = collected.left_out()
         for file in self._files:
             with self._noting_problems():
                 file.write(self._report())
@@ -403,6 +405,8 @@ class GateSession:
             yield f"{len(removed)} taken out of the run by a hook, not gated: {named(removed)}", False
         if self._uncollected:
             yield f"not collected, so their baselines were not compared: {named(self._uncollected)}", False
+        if self._left_out:
+            yield f"left out by addopts in {self.config.inipath}, not gated: {named(self._left_out)}", False
         for line in (self.tests.known_line(), self.tests.flaky_line()):
             if line:
                 yield line, False

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.extensions import Registry
+from perfguard.judge.compare import State
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.recording import Provenance
@@ -50,6 +51,12 @@ class RunReport:
     def coverage(self) -> Coverage:
         """Sum over the verdicts."""
         return sum((verdict.coverage for verdict in self.verdicts), Coverage())
+
+    @property
+    def leaves_out_time_alone(self) -> bool:
+        """Whether times are off, and nothing else was left uncompared: no metric that a baseline lacks."""
+        left = (one for verdict in self.verdicts for one in verdict.comparisons if one.state is State.NOT_COMPARABLE)
+        return self.is_time_off and not any(one.is_new for one in left)
 
     @property
     def outcomes(self) -> dict[str, int]:

@@ -81,7 +81,7 @@ def _title(report: RunReport) -> str:
 
 def _run_notes(report: RunReport) -> Iterable[str]:
     if report.coverage.compared or report.coverage.shown_only:
-        yield coverage_line(report.coverage, is_time_off=report.is_time_off)
+        yield coverage_line(report.coverage, is_time_off=report.leaves_out_time_alone)
     if line := ignored_line(report.verdicts):
         yield _prose(cut(line, _NOTE))
     for remark in report.remarks[:_NOTES]:

@@ -260,21 +260,26 @@ def _message_in_file(finding: Finding) -> str:
 
 def operator_rows(operators: Iterable[Operator], screen: Screen = LOG) -> str:
     """Return the table of `perfguard ops`, with the three most frequent shapes of each operator."""
+    shown = list(operators)
     rows = []
-    for one in operators:
+    for one in shown:
         frequent = sorted(one.shapes.items(), key=lambda item: (-item[1], item[0]))
         shapes = change_lines(
             (f"{count} x {text}" for text, count in frequent), most=None if screen.is_verbose else _SHAPES
         )
         times = (f"{us:.3f}" for us in (one.total_us, one.average_us, one.self_us))
-        rows.append((one.rank, printable(one.operator), one.occurrences, *times, "\n".join(shapes)))
-    return table(_OF_OPERATORS, rows, screen)
+        where = "device" if one.on_device else "host"
+        rows.append((one.rank, printable(one.operator), where, one.occurrences, *times, "\n".join(shapes)))
+    if len({one.on_device for one in shown}) > 1:
+        return table(_OF_OPERATORS, rows, screen)
+    return table(_OF_OPERATORS[:2] + _OF_OPERATORS[3:], [row[:2] + row[3:] for row in rows], screen)
 
 
 #: The end of a long name matters most, and the beginning of a shape.
 _OF_OPERATORS = (
     Column(title="rank", align="right", leaves=3),
     Column(title="operator", least=_SHORTEST, most=_LONGEST_OPERATOR),
+    Column(title="runs on"),
     Column(title="occurrences", align="right"),
     Column(title="total us", align="right", leaves=1),
     Column(title="average us", align="right", leaves=4),
@@ -423,7 +428,7 @@ def _last_lines(report: RunReport, *, refreshed: bool, quiet: bool) -> Iterable[
         if gone := [shlex.quote(printable(workload)) for workload in report.unused if workload not in renamed]:
             yield f"remove with: perfguard baseline prune {' '.join(gone)}"
     if any(verdict.refresh is None or verdict.comparisons for verdict in report.verdicts):
-        yield coverage_line(report.coverage, is_time_off=report.is_time_off)
+        yield coverage_line(report.coverage, is_time_off=report.leaves_out_time_alone)
         if not quiet:
             yield from _next_to_the_coverage(report, refreshed=refreshed)
     if report.error_rate and not quiet and any(verdict.timings for verdict in report.verdicts):
@@ -473,7 +478,10 @@ def _next_to_the_coverage(report: RunReport, *, refreshed: bool) -> Iterable[str
         yield "times are of another machine than the baselines': shown, not judged"
     if new := sum(one.is_new for one in left):
         yield f"{new} not comparable: the baselines do not have these metrics; to store them, run: pytest --perfguard-update"
-    if gone := sum(one.is_gone and not one.is_new for one in left if not report.is_time_off):
+    gone = 0 if report.leaves_out_time_alone else sum(one.is_gone and not one.is_new for one in left)
+    if gone and report.is_time_off:
+        yield f"{gone} not comparable: time is off"
+    elif gone:
         yield f"{gone} not comparable: the baselines have these metrics, and this run did not measure them"
     better = [one for verdict in report.verdicts for one in better_names(verdict)]
     if better and not refreshed and all(verdict.passed for verdict in report.verdicts):

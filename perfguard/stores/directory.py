@@ -69,7 +69,7 @@ class BaselineDirectory:
         except OSError as error:
             raise StoreError(
                 f"{self.path(workload)} cannot be removed: {error.strerror}. "
-                "Correct the permissions, then run: perfguard baseline prune"
+                "Correct the permissions, then run the same command again."
             ) from error
 
     def workloads(self) -> list[str]:

@@ -23,7 +23,6 @@ NUMBERS = {
     "version",
     "whole",
     "step",
-    "inside",
     "number",
     "part",
     "profile_memory",

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import tempfile
+from contextlib import nullcontext
 from decimal import MAX_EMAX, ROUND_HALF_EVEN, Decimal, localcontext
 from pathlib import Path
 
@@ -476,6 +477,13 @@ def test_a_log_with_broken_utf8_is_named_with_its_line():
     with pytest.raises(Unreadable, match="0xff") as caught:
         read("log", b"one\ntwo \xff\n")
     assert caught.value.place == ":2"
+
+
+@pytest.mark.parametrize(("most", "error"), [(2, "more than the 2 messages"), (3, None)])
+def test_every_message_of_a_log_is_read_or_none(monkeypatch, most, error):
+    monkeypatch.setattr("perfguard.artifacts.readers.document._MAX_LOG_MESSAGES", most)
+    with pytest.raises(Unreadable, match=error) if error else nullcontext():
+        assert len(read("log", "a] 1\nb] 2\nc] 3\n").document) == 3
 
 
 def test_a_document_has_no_frame():

@@ -14,7 +14,7 @@ from perfguard.artifacts import survey as module
 from perfguard.artifacts.layout import Layout, Recognition, Slot
 from perfguard.artifacts.survey import head, survey
 from perfguard.findings import Severity
-from tests.facts import unwritable_directory
+from tests.facts import unlistable, unwritable_directory
 
 MS, PT = "ms-2.5+cpu", "pt-torch"
 
@@ -453,14 +453,7 @@ def test_a_folder_that_may_not_be_listed_is_said():
 
 def test_the_rest_is_looked_at_where_one_folder_cannot_be_listed(tmp_path, monkeypatch):
     tree(tmp_path, "gone/x", "w.pt.trace.json")
-    real = module.listed
-
-    def listed(path):
-        if str(path).endswith("gone"):
-            raise PermissionError(13, "Permission denied")
-        return real(path)
-
-    monkeypatch.setattr(module, "listed", listed)
+    unlistable(monkeypatch, "gone")
     assert told(tmp_path) == [("A109", "error", "gone", "it cannot be listed: Permission denied")]
     assert found_in(tmp_path) == [(PT, "w.pt.trace.json")]
 

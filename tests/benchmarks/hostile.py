@@ -583,6 +583,14 @@ def two_million_rows_of_memory_record(place: Path, part: float) -> None:
 
 
 @case
+def a_million_rows_of_one_allocator(place: Path, part: float) -> None:
+    table = _text_output(place) / "ASCEND_PROFILER_OUTPUT" / "memory_record.csv"
+    last = next(line for line in reversed(table.read_text().splitlines()) if line.startswith("PTA,"))
+    with table.open("a") as file:
+        file.writelines(f"{last}\n" for _ in range(int(1_000_000 * part)))
+
+
+@case
 def two_million_rows_of_l2_cache(place: Path, part: float) -> None:
     _repeated(place, "l2_cache.csv", int(2_000_000 * part))
 

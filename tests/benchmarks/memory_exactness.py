@@ -36,7 +36,6 @@ def measure(model: str, mode: str) -> None:
     from perfguard.capture.mindspore_backend import MindSporeBackend
     from perfguard.contract import inspect
     from perfguard.measure import measure as measured
-    from perfguard.measure.profile import profiles
     from perfguard.window import StepWindow
     from tests.models.mindspore_nets import lenet_step, transformer_step
 
@@ -54,8 +53,11 @@ def measure(model: str, mode: str) -> None:
         with tempfile.TemporaryDirectory() as directory:
             driver = Driver(backend, workload=mode, directory=Path(directory), window=window, timed_steps=0)
             contract = inspect(driver.run(make()))
-            for step in profiles(contract)[0].memory:
-                print("STEP", json.dumps([step.rise_bytes, step.allocations, step.allocated_bytes]))
+            (cycle,) = contract.cycles
+            names = ("memory_allocations", "memory_allocated_bytes")
+            samples = (dict(cycle.measured[name])["cpu"] for name in names)
+            for step, *counts in zip(cycle.memory, *samples, strict=True):
+                print("STEP", json.dumps([step.rise_bytes, *counts]))
             for one in measured(contract):
                 if one.metric == "peak_memory_bytes":
                     print("PEAK", one.value)

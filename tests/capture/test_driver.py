@@ -13,7 +13,6 @@ from perfguard.capture import BACKENDS, backend
 from perfguard.capture.driver import Driver, require_callable
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.dialects.executions import calls_by
 from perfguard.errors import CaptureError, UsageError
 from perfguard.findings import Code, Severity
 from perfguard.recording import Ending, read_recording
@@ -222,7 +221,7 @@ def test_sessions_of_both_frameworks_follow_each_other_in_one_process(tmp_path):
                 assert recording.fingerprint.mode == kind
             contract = inspect(recording)
             assert [f for f in contract.findings if f.severity is Severity.ERROR] == []
-            counts = calls_by(contract.cycles[0].executions.groups, "operator")
+            counts = dict(contract.cycles[0].measured["operator_calls"])
             assert censuses.setdefault(kind, counts) == counts
             assert len(recording.steps_of(Phase.ACTIVE)) == 3
     finally:

@@ -13,8 +13,7 @@ import pytest
 
 from perfguard.capture.script import LIMIT, Script, ScriptRun, run_script
 from perfguard.contract import inspect
-from perfguard.dialects.executions import calls_by
-from perfguard.errors import UsageError
+from perfguard.errors import StoreError, UsageError
 from perfguard.findings import Severity
 from perfguard.gate import compare, examine
 from perfguard.judge.tolerance import Policy
@@ -57,7 +56,7 @@ def phases(recording) -> dict[str, int]:
 
 def calls(recording, operator: str) -> int:
     return sum(
-        calls_by(one.executions.groups.drop_nulls("step"), "operator")[operator]
+        dict(one.measured["operator_calls"]).get(operator, 0)
         for one in inspect(recording).cycles
         if one.executions is not None
     )
@@ -554,3 +553,18 @@ def test_a_module_of_the_scripts_own_named_as_a_framework_is_left_alone(tmp_path
     assert done.ended.status == 0
     assert capfd.readouterr().out == "3\n"
     assert done.recording.reason.startswith("no step was found")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of the size of files stands for a full disk")
+def test_where_the_disk_was_full_the_same_directory_is_taken_again(tmp_path):
+    import resource
+
+    script = Script(command=(sys.executable, "-c", "import torch"), backend="torch")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(StoreError, match="cannot be written: File too large"):
+            run_script(script, workload="a", directory=tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert run_script(script, workload="a", directory=tmp_path / "out").ended.status == 0

@@ -8,7 +8,6 @@ import pytest
 
 from perfguard.capture.script import Script, ScriptRun, run_script
 from perfguard.contract import inspect
-from perfguard.dialects.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Severity
 from perfguard.recording import Ending
@@ -44,7 +43,7 @@ def errors(done: ScriptRun) -> list[str]:
 
 def calls_a_step(done: ScriptRun, operator: str) -> float:
     (cycle,) = inspect(done.recording).cycles
-    return calls_by(cycle.executions.groups, "operator")[operator] / cycle.executions.steps
+    return dict(cycle.measured["operator_calls"])[operator] / cycle.executions.steps
 
 
 @pytest.mark.parametrize(

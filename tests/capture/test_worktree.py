@@ -143,7 +143,10 @@ def test_a_hook_that_calls_perfguard_does_not_lead_git_astray(checkout, temporar
     [
         ("mian", "There is no commit 'mian' in .*; did you mean 'main'?"),
         ("v1", "did you mean 'v1.0'?"),
-        ("0123456", "fetch it with: git fetch origin 0123456"),
+        ("0123456", "fetch it with: git fetch origin 0123456, then compare with what was fetched: --base FETCH_HEAD"),
+        ("origin/we;ird$(touch x)", r"git fetch origin 'we;ird\$\(touch x\)', then"),
+        ("HEAD^9", "a shallow clone lacks older commits; fetch them with: git fetch --deepen=1"),
+        ("^main", "There is no commit '.main'"),
         ("--all", "There is no commit '--all'"),
         ("main:model.py", "There is no commit"),
         ("", "There is no commit ''"),
@@ -152,6 +155,28 @@ def test_a_hook_that_calls_perfguard_does_not_lead_git_astray(checkout, temporar
 def test_an_unknown_base_is_refused_with_what_is_near(checkout, ref, said):
     with pytest.raises(UsageError, match=said):
         find_commit(find_repository(checkout), ref)
+
+
+def test_a_name_of_a_branch_and_a_tag_is_refused(checkout):
+    repository = find_repository(checkout)
+    git(checkout, "tag", "main", "v1.0")
+    with pytest.raises(
+        UsageError, match=r"main is a branch and a tag.*--base refs/heads/main, or --base refs/tags/main"
+    ):
+        find_commit(repository, "main")
+    assert find_commit(repository, "refs/tags/main") == git(checkout, "rev-parse", "v1.0^{commit}")
+
+
+def test_what_a_shallow_clone_lacks_is_there_after_the_hint(checkout, tmp_path):
+    git(checkout, "branch", "other", "v1.0")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", "--depth=1", "--branch=main", checkout.as_uri(), str(clone))
+    with pytest.raises(
+        UsageError, match="git fetch origin other, then compare with what was fetched: --base FETCH_HEAD"
+    ):
+        find_commit(find_repository(clone), "other")
+    git(clone, "fetch", "-q", "origin", "other")
+    assert find_commit(find_repository(clone), "FETCH_HEAD") == git(checkout, "rev-parse", "other")
 
 
 def test_a_directory_outside_of_git_is_refused(tmp_path, monkeypatch):

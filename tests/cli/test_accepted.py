@@ -90,6 +90,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "nothing": (lambda project: None, NOT),
     "its baseline, without a reason": (change(RED, reason=None, runs=9), NOT),
     "with the reason it had": (change(RED, reason=" as ever\n", runs=9), NOT),
+    "with the reason it had, in other letters": (change(RED, reason="As  ever", runs=9), NOT),
     "with the dots of a message": (change(RED, reason="..."), NOT),
     "the baseline of another": (change(OTHER, reason="another model"), NOT),
     "a file beside it": (write("README.md", "why"), NOT),

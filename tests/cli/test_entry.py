@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -197,3 +199,30 @@ def test_a_defect_of_perfguard_does_not_exit_as_a_regression(monkeypatch):
     printed = str(raised.value)
     assert printed.startswith("exit 2\n")
     assert "ZeroDivisionError: a defect\n\\x3a:error::taken \\x1b[31m\nperfguard: this is a defect" in printed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a device of Linux")
+@pytest.mark.parametrize(("output", "errors"), [("/dev/full", "/dev/null"), ("/dev/full", "/dev/full")])
+def test_where_no_word_can_be_written_it_is_no_regression(output, errors):
+    with open(output, "w") as out, open(errors, "w") as err:
+        done = subprocess.run([SCRIPT, "check", TORCH, "--json"], stdout=out, stderr=err, check=False)
+    assert done.returncode not in (0, 1, 3)
+
+
+def test_without_standard_streams_a_query_is_answered(tmp_path):
+    file = tmp_path / "x.csv"
+    closed = f'exec "$0" sql "{TORCH}" "select 1 as a" --output "{file}" <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", closed, SCRIPT], check=False).returncode == 0
+    assert file.read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("check", TORCH), ("baseline", "show"), ("history", "show")], ids=lambda one: one[0]
+)
+def test_a_working_directory_that_is_gone_is_named(tmp_path, arguments):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = shlex.join([str(SCRIPT), *map(str, arguments)])
+    done = run_program("sh", "-c", f"cd {gone} && rmdir {gone} && {command}")
+    assert done.returncode == 2
+    assert done.stderr.startswith("perfguard: the working directory is not there any more; change to another one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from perfguard.reports.document import report_document
 from tests.benchmarks import hostile
 
 RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
+BASELINES = Path(__file__).parents[2] / "baselines"
 STEP = {"index": 0, "phase": "active", "cycle": 0, "start_ns": 1, "wall_ns": 2, "thread_cpu_ns": 3}
 MB = 1024**2
 CPU_S, PEAK_KIB = 10, 512 * 1024
@@ -138,6 +140,39 @@ def test_of_a_report_it_is_one_sentence(tmp_path, content, words):
     assert not (tmp_path / "page.html").exists()
 
 
+#: How a right document is changed, by name: a pattern, what takes its place where it is first, and words of the sentence.
+DAMAGES: dict[str, tuple[str, str, str]] = {
+    "half a million violations": (r'"MEASURED": \[', '"MEASURED": [' + "[], " * 500_000, "(and at least 19 more)"),
+    "400 digits": (r'("value": )[-0-9.e+]+', r"\g<1>" + "9" * 400, "has more than 150 digits"),
+    "a number that is too large": (r'("value": )[-0-9.e+]+', r"\g<1>-1.7e308", "a number is -1.7e+308"),
+    "a second list": (r"\A\{(.*)\}", r'{\1, "MEASURED": []}', "an object has the key 'MEASURED' twice"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    ("name", "measured", "command"),
+    [
+        ("r.json", "workloads", ["report", "r.json"]),
+        ("baselines/t--test_a.json", "measurements", ["baseline", "show", "t/test_a"]),
+    ],
+    ids=["report", "baseline"],
+)
+def test_of_a_damaged_document_it_is_one_sentence(tmp_path, damage, name, measured, command):
+    pattern, change, words = (text.replace("MEASURED", measured) for text in DAMAGES[damage])
+    if name == "r.json":
+        assert run(tmp_path, "report", RECORDING, "--json", name).status == 0
+        right = (tmp_path / name).read_text()
+    else:
+        right = min(BASELINES.glob("*.json"), key=lambda one: one.stat().st_size).read_text()
+        (tmp_path / "baselines").mkdir()
+        (tmp_path / "pyproject.toml").write_text("[tool.perfguard]\n")
+    damaged = re.sub(pattern, change, right, count=1, flags=re.DOTALL)
+    assert damaged != right
+    (tmp_path / name).write_text(damaged)
+    refused(run(tmp_path, *command), name, (2,), words)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("content", "words"), [SMALL["a key twice"], LARGE["line breaks"]], ids=["small", "large"])
 @pytest.mark.parametrize(
@@ -161,11 +196,13 @@ def test_of_other_documents_it_is_one_sentence(tmp_path, name, command, content,
     [
         ("a = " + "[" * 5000, "it is nested too deeply"),
         ("a = " + "9" * 5000, "digits"),
+        ("[tool.perfguard.tolerance]\nstep_time = " + "9" * 400, "a number has more than 150 digits"),
+        (f"[tool.a]\nkey = '{'x' * 500_000}'\n[tool.perfguard]\nnothing = 1", "nothing"),
         (".".join("a" * 50_000) + " = 1", "a key has more than 64 parts"),
         ("#" * (2 * MB), "it is larger than 1 MiB"),
         ("[tool.perfguard]\nruns = 1\nruns = 2\n", "Cannot overwrite a value"),
     ],
-    ids=["brackets", "digits", "parts", "size", "twice"],
+    ids=["brackets", "digits", "400 digits", "a long word", "parts", "size", "twice"],
 )
 def test_of_the_settings_it_is_one_sentence(tmp_path, text, words):
     (tmp_path / "pyproject.toml").write_text(text)

@@ -17,6 +17,7 @@ import pytest
 from perfguard.artifacts.layout import layouts
 from perfguard.testing import generate
 from tests.cli import RECORDINGS, TORCH, copied, run
+from tests.facts import unlistable
 
 #: What a capture leaves, by when it was killed: given a whole recording, remove what was not written yet.
 LEFT: dict[str, Callable[[Path], object]] = {
@@ -129,17 +130,8 @@ def test_output_without_facts_beside_recordings_is_judged_by_what_it_holds(sever
 
 
 def test_a_folder_that_cannot_be_listed_beside_recordings_is_said(several, monkeypatch):
-    from perfguard.artifacts import survey
-
     (several / "closed").mkdir()
-    real = survey.listed
-
-    def listed(path):
-        if str(path).endswith("closed"):
-            raise PermissionError(13, "Permission denied")
-        return real(path)
-
-    monkeypatch.setattr(survey, "listed", listed)
+    unlistable(monkeypatch, "closed")
     code, found = outcomes(several)
     assert (code, found[f"{several} (beside its recordings)"]) == (4, "INCONCLUSIVE")
 

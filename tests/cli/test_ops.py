@@ -8,9 +8,9 @@ import re
 import pytest
 
 from perfguard.capture.replay import replay
-from perfguard.contract import inspect
 from perfguard.screen import printable
 from tests.cli import RECORDINGS, TORCH, copied, run
+from tests.dialects.summed import groups_of
 from tests.dialects.test_graph_files import IR
 
 NAMES = ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"]
@@ -26,10 +26,10 @@ def operators(*arguments: object) -> list[dict]:
 @pytest.mark.variants(2)
 def test_operators_are_those_of_the_executions(name):
     found = operators(RECORDINGS / name)
-    parts = [cycle.executions.groups for cycle in inspect(replay(RECORDINGS / name)).cycles if cycle.executions]
-    assert sum(one["occurrences"] for one in found) == sum(groups["calls"].sum() for groups in parts)
-    assert {one["operator"] for one in found} == {name for groups in parts for name in groups["operator"]}
-    total_us = sum(groups["total_ns"].sum() for groups in parts) / 1e3
+    sums = groups_of(replay(RECORDINGS / name))
+    assert sum(one["occurrences"] for one in found) == sums["calls"].sum()
+    assert {one["operator"] for one in found} == {*sums["operator"]}
+    total_us = sums["total_ns"].sum() / 1e3
     assert sum(one["total_us"] for one in found) == pytest.approx(total_us, abs=0.001 * len(found))
 
 
@@ -37,7 +37,16 @@ def test_operators_are_those_of_the_executions(name):
 @pytest.mark.variants(2)
 def test_an_operator_is_consistent_in_itself(name):
     for one in operators(RECORDINGS / name):
-        assert set(one) == {"rank", "operator", "occurrences", "total_us", "self_us", "average_us", "shapes"}
+        assert set(one) == {
+            "rank",
+            "operator",
+            "occurrences",
+            "total_us",
+            "self_us",
+            "average_us",
+            "shapes",
+            "on_device",
+        }
         assert one["average_us"] == pytest.approx(one["total_us"] / one["occurrences"], abs=0.001)
         assert 0 <= one["self_us"] <= one["total_us"]
         assert sum(one["shapes"].values()) <= one["occurrences"]

@@ -211,13 +211,17 @@ def test_the_status_of_the_script_is_that_of_the_command(project):
         ((), 2, []),
     ],
 )
-def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, monkeypatch, arguments, status, lines):
+def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, tmp_path, monkeypatch, arguments, status, lines):
     monkeypatch.chdir(project)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     ended = run("run", *arguments)
     assert ended.exit_code == status, ended.stderr
     for line in lines:
         assert line in ended.stderr
+    # A call that is wrong leaves no recording.
+    assert status != 2 or not [*(tmp_path / "temporary").glob("perfguard-run-*")]
 
 
 def test_ctrl_c_ends_the_script_and_says_so(project):

@@ -287,3 +287,12 @@ def test_a_full_temporary_folder_is_one_sentence(kib, form, tmp_path):
     assert done.stderr.count("\n") == 1
     assert [*(tmp_path / "temporary").iterdir()] == []
     assert os.listdir(tmp_path) == ["temporary"]
+
+
+def test_a_query_without_an_end_is_not_read():
+    with open("/dev/zero", "rb") as endless:
+        done = subprocess.run(
+            [sys.executable, "-m", "perfguard", "sql", str(TORCH), "-"], stdin=endless, capture_output=True
+        )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"perfguard: The query has more than 4000000 characters; write a shorter one.\n"

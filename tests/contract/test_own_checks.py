@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -69,7 +72,7 @@ def test_rows_that_break_a_rule_are_findings_at_their_events(tmp_path):
 
 ASKED = [
     ({}, f"{QUERY} and ns > 1e9", 0),
-    ({"needs": "kernels"}, QUERY, 0),
+    ({"needs": "kernel_lines"}, QUERY, 0),
     ({"needs": "kernels | spans"}, QUERY, 6),
     ({"needs": "kernels, spans"}, QUERY, 0),
     ({"needs": "operators"}, QUERY, 6),
@@ -97,8 +100,8 @@ def test_where_a_check_is_asked(tmp_path):
 @pytest.mark.variants(1)
 def test_a_row_is_a_line_of_the_file_whose_table_is_needed(header, place, tmp_path):
     generate("pt-npu", ranks=1, steps=2).write(tmp_path / "npu")
-    query = "select cycle, min(row) as row from kernels group by cycle"
-    text = written(query, needs="kernels", message="row {row}", **header)
+    query = "select cycle, min(row) as row from kernel_lines group by cycle"
+    text = written(query, needs="kernel_lines", message="row {row}", **header)
     (finding,) = found(tmp_path, tmp_path / "npu", text)
     name = "trace_view.json" if header else "kernel_details.csv"
     assert finding.place.endswith(f"{name}{place}")
@@ -113,8 +116,8 @@ def test_severities_are_those_of_the_header_or_of_the_rows(tmp_path):
 
 
 def test_what_perfguard_adds_up_can_be_asked_for_without_metrics(tmp_path):
-    query = "select cycle, steps, sum(calls) as calls from step_counts join operator_sums using (cycle) group by all"
-    (finding,) = found(tmp_path, TORCH, written(query, needs="step_counts", message="{steps} steps, {calls} calls"))
+    query = "select cycle, steps, sum(calls) as calls from windows join operator_sums using (cycle) group by all"
+    (finding,) = found(tmp_path, TORCH, written(query, needs="windows", message="{steps} steps, {calls} calls"))
     (cycle,) = inspect(replay(TORCH)).cycles
     assert finding.message == f"{cycle.executions.steps} steps, {cycle.executions.calls} calls"
 
@@ -216,6 +219,8 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
         (written(code="U1"), "own0.sql:1: code 'U1'"),
         (written(severity="fatal"), "severity 'fatal'"),
         (written(message=""), "own0.sql:1: the header of a check has no message"),
+        (written(message="{name"), "own0.sql:1: in a message expected '}' before end of string; write {{ and }}"),
+        (written(message="name}"), "own0.sql:1: in a message Single '}' encountered"),
         (written(messag="x"), "own0.sql:1: a line of a check's header"),
         (written(needs="spns"), "own0.sql:1: needs names 'spns', which does not exist; did you mean 'spans'?"),
         (
@@ -274,6 +279,11 @@ def test_a_name_or_a_code_that_is_there_twice_is_refused(other, word, tmp_path):
     [
         ("select cycle, name, 1 as ns, 'bad' as severity from spans", {}, "returned the unknown severity 'bad'"),
         (QUERY, {"message": "{name:.3f} {ns}"}, "the message of addmm_is_short does not fit a row that it returned"),
+        (
+            "select 0 as cycle, 'a' as name, 9999999999 as ns",
+            {"message": "{ns:c} {name}"},
+            "the message of addmm_is_short does not fit a row that it returned",
+        ),
         (
             "select cycle, name, name::integer as ns from spans",
             {},
@@ -388,14 +398,33 @@ def test_files_and_folders_are_relative_to_the_project(tmp_path, monkeypatch):
         ("[1]", "as strings, got [1] (1 is not a string)."),
         ('["perf"]', "checks: perf does not exist"),
         ('["empty"]', "checks: empty has no .sql file"),
-        ('["bad.sql"]', "bad.sql cannot be read as UTF-8"),
+        ('["bad.sql"]', "bad.sql cannot be read: it is not UTF-8: byte 10 is 0xff. Correct it"),
+        ('["huge.sql"]', "huge.sql cannot be read: it is larger than 4 MiB. Correct it"),
+        ('[]\ncheck = ["bad.sql"]', "[tool.perfguard].check is not a known key; did you mean 'checks'?"),
+        ('["/dev/zero"]', "checks: /dev/zero is no file; name a .sql file"),
     ],
 )
 def test_a_setting_that_is_wrong_is_refused(value, sentence, tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.sql").write_bytes(b"-- check: \xff")
+    with (tmp_path / "huge.sql").open("wb") as file:
+        file.truncate(3 * 1024**3)
     (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\nchecks = {value}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     shown = run("check", TORCH)
     assert shown.exit_code == 2
     assert sentence in shown.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_folder_that_cannot_be_searched_is_named(tmp_path, monkeypatch):
+    # A process that nobody has waited for has a folder that the system does not list.
+    ended = subprocess.Popen(["true"])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    folder = f"/proc/{ended.pid}/net"
+    (tmp_path / "pyproject.toml").write_text(f'[tool.perfguard]\nchecks = ["{folder}"]\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    shown = run("check", TORCH)
+    ended.wait()
+    assert shown.exit_code == 2
+    assert f"checks: {folder} cannot be searched: Invalid argument: {folder}; name a .sql file" in shown.stderr

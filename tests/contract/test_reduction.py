@@ -16,7 +16,7 @@ import pytest
 
 from perfguard.artifacts.layout import layouts
 from perfguard.artifacts.survey import FoundCycle
-from perfguard.contract import Cycle, inspect, inspection, reduce, reduction
+from perfguard.contract import Cycle, inspect, inspection, reading, reduce, reduction
 from perfguard.contract.inspection import Task
 from perfguard.contract.reduction import batches, distributed, in_parallel, worthwhile_jobs
 from perfguard.dialects.cycle import Requested
@@ -85,7 +85,7 @@ def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
 )
 def test_what_only_metrics_need_is_not_queried_for_rules(layout, tmp_path, monkeypatch):
     place = Path(generate(layout, seed=1).write(tmp_path))
-    for name in ("with_sums", "memory_of", "measured"):
+    for name in ("fill_levels", "memory_of", "measured"):
         with monkeypatch.context() as patched:
             patched.setattr(inspection, name, lambda *_, name=name: pytest.fail(name))
             reduce(Recording(directory=place))
@@ -231,7 +231,7 @@ def test_a_file_that_vanishes_after_the_survey_is_a_finding(ranks, tmp_path, mon
 def test_a_disk_that_does_not_give_back_a_file_is_a_finding_and_the_others_are_judged(ranks, monkeypatch):
     """Of the file that fails some was read already: nothing of it is asked of the tables, which the others share."""
     last = sorted(ranks.glob("*/*.json"))[-1]
-    whole = inspection.stream_trace
+    whole = reading.stream_trace
 
     def failing(path, *arguments, **more):
         found = whole(path, *arguments, **more)
@@ -240,7 +240,7 @@ def test_a_disk_that_does_not_give_back_a_file_is_a_finding_and_the_others_are_j
         return found
 
     expected = reduce(Recording(directory=ranks))
-    monkeypatch.setattr(inspection, "stream_trace", failing)
+    monkeypatch.setattr(reading, "stream_trace", failing)
     found = reduce(Recording(directory=ranks))
     (lost,) = (one for one in found.findings if one.code is Code.A111)
     assert lost.message.startswith("it cannot be read: Input/output error")
@@ -252,9 +252,8 @@ def test_a_disk_that_does_not_give_back_a_file_is_a_finding_and_the_others_are_j
     assert found.read["rows"] < expected.read["rows"]
 
 
-@pytest.mark.parametrize(("what", "code"), [("file", "S101"), ("folder", "A111")])
-@pytest.mark.variants(1)
-def test_what_may_not_be_read_is_a_finding_and_the_others_are_judged(ranks, tmp_path, what, code):
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_may_not_be_read_is_a_finding_and_the_others_are_judged(ranks, tmp_path, what):
     """A rank whose file, or whose folder, may not be read."""
     directory = Path(shutil.copytree(ranks, tmp_path / "ranks"))
     closed = directory / "run2"
@@ -263,7 +262,7 @@ def test_what_may_not_be_read_is_a_finding_and_the_others_are_judged(ranks, tmp_
         path.chmod(0o000 if what == "file" else 0o644)
     *findings, cycles = unreadable_in(directory)
     names = sorted(path.name for path in (ranks / "run2").glob("*.json"))
-    assert findings == [f"{code} run2/{name}" for name in names]
+    assert findings == [f"S101 run2/{name}" for name in names]
     assert cycles == "6"
 
 

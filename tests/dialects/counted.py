@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -11,10 +12,19 @@ import polars as pl
 
 from perfguard.artifacts.table import in_int64
 from perfguard.dialects.collectives import COLLECTIVE
-from perfguard.dialects.coverage import Covered
 from perfguard.dialects.cycle import MemoryStep
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """Of one step, in ns: in how much of it operators ran that are no collectives, collectives ran, any of the two ran."""
+
+    operators_ns: int = 0
+    collectives_ns: int = 0
+    either_ns: int = 0
+
 
 #: What makes two executions one group.
 KEYS = ("operator", "name", "step", "shapes")
@@ -91,11 +101,12 @@ def parts_of_a_step(steps: int) -> int:
 
 def levels_by_step(
     device: str, edges_ns: Sequence[tuple[int, int]], times: Ints, levels: Ints, before: Ints
-) -> list[MemoryStep]:
+) -> list[tuple[MemoryStep, tuple[int, int, int]]]:
     """Cut the levels of a device, in bytes, into steps, in the order of their first events.
 
     There is one event for each time (ns): the level after it and before it. Without steps all are of one.
-    Growth is counted up to the begin of the next step, that of the last step up to its end.
+    Beside each step is how many allocations it makes, of how many bytes together, and how much more is allocated when the next
+    step begins, or when the last one ends.
     """
     growths: dict[int, int] = {}
     if edges_ns:
@@ -118,15 +129,14 @@ def levels_by_step(
         lowest = int(min(levels[own].min(), before[own].min()))
         growth = np.maximum(levels[own] - before[own], 0)
         drawn = curve_bytes(edges_ns[step], parts, times[own], levels[own], before[own]) if parts else ()
-        found[int(places[first])] = MemoryStep(
-            device=device,
-            step=step,
-            rise_bytes=int(max(levels[own].max(), before[own].max())) - lowest,
-            allocations=int(np.count_nonzero(growth)),
-            allocated_bytes=int(growth.sum()),
-            growth_bytes=growths.get(step, int(levels[end - 1] - before[first])),
-            curve_bytes=tuple(height - lowest for height in drawn),
+        rise = int(max(levels[own].max(), before[own].max())) - lowest
+        curve = tuple(height - lowest for height in drawn)
+        counts = (
+            int(np.count_nonzero(growth)),
+            int(growth.sum()),
+            growths.get(step, int(levels[end - 1] - before[first])),
         )
+        found[int(places[first])] = MemoryStep(device=device, step=step, rise_bytes=rise, curve_bytes=curve), counts
     return [found[place] for place in sorted(found)]
 
 

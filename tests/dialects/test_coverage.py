@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfguard.dialects.coverage import Covered
-from tests.dialects.counted import covered_steps
+from tests.dialects.counted import Covered, covered_steps
 
 SCHEMA = {"operator": pl.String, "step": pl.Int64, "start_ns": pl.Int64, "duration_ns": pl.Int64}
 EDGES = ((10, 30), (30, 40), (45, 60))

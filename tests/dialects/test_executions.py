@@ -7,7 +7,7 @@ import json
 import pickle
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
@@ -21,15 +21,15 @@ from perfguard.artifacts.survey import FoundFile
 from perfguard.artifacts.table import Cells, Table, unquoted
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
-from perfguard.dialects import executions, listed
-from perfguard.dialects.coverage import Covered
+from perfguard.dialects import listed
 from perfguard.dialects.cycle import Executions
 from perfguard.dialects.executions import infer_steps, step_of
 from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.queries import definitions, named_texts
-from perfguard.dialects.sums import with_sums
 from perfguard.findings import Code
 from perfguard.recording import Recording, read_recording
+from tests.dialects.counted import Covered
+from tests.dialects.summed import covered, groups, groups_of, opened
 
 # -- step_of ---------------------------------------------------------------------------------------------------------
 
@@ -126,9 +126,18 @@ def judged(directory: Path, *events: dict[str, Any]) -> Contract:
 
 
 def executed(directory: Path, *events: dict[str, Any]) -> list[dict[str, Any]]:
-    (cycle,) = judged(directory, *events).cycles
-    assert cycle.executions is not None
-    return cycle.executions.groups.to_dicts()
+    return summed(directory, *events).to_dicts()
+
+
+def summed(directory: Path, *events: dict[str, Any]) -> pl.DataFrame:
+    """What the operators of a trace add up to."""
+    judged(directory, *events)
+    return groups_of(Recording(directory=directory))
+
+
+def covered_ns(directory: Path, steps: int) -> tuple[Covered, ...]:
+    with opened(Recording(directory=directory)) as tables:
+        return covered(tables, steps)
 
 
 def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_path):
@@ -143,7 +152,8 @@ def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_p
         event("aten::late", 155, 1),
         event("a python call", 112, 3, cat="python_function"),
     ).cycles
-    found = cycle.executions.groups.select("operator", "name", "step", "first_ns", "total_ns", "self_ns").rows()
+    sums = groups_of(Recording(directory=tmp_path))
+    found = sums.select("operator", "name", "step", "first_ns", "total_ns", "self_ns").rows()
     assert found == [
         ("aten::late", "aten::late", None, 155_000, 1_000, 1_000),
         ("aten::linear", "aten::linear", 0, 110_500, 20_250, 10_250),
@@ -151,7 +161,7 @@ def test_a_torch_trace_becomes_executions_with_steps_self_times_and_shapes(tmp_p
         ("aten::linear", "aten::linear", 1, 170_000, 30_000, 30_000),
     ]
     # Of the steps: what runs outside of them has none.
-    assert cycle.executions.inputs.rows() == [("aten::linear", "float[4, 8];Scalar[];long int[2]", 2)]
+    assert cycle.measured["operator_shapes"] == [("aten::linear", {"float[4, 8];Scalar[];long int[2]": 2})]
 
 
 def test_the_steps_of_a_torch_trace_are_its_marks_in_the_order_of_time(tmp_path):
@@ -232,23 +242,20 @@ def launched(
 )  # fmt: skip
 @pytest.mark.variants(2)
 def test_what_was_launched_before_the_window_is_of_no_step(tmp_path, kernels, expected):
-    (cycle,) = judged(tmp_path, step(1, 100, 50), step(2, 160, 50), *[one for few in kernels for one in few]).cycles
-    groups = cycle.executions.groups.filter(pl.col("operator") == "k")
-    assert dict(groups.sort("step").select("step", "calls").rows()) == expected
+    found = summed(tmp_path, step(1, 100, 50), step(2, 160, 50), *[one for few in kernels for one in few])
+    assert dict(found.filter(pl.col("operator") == "k").sort("step").select("step", "calls").rows()) == expected
 
 
-def test_what_was_launched_before_the_window_covers_no_step_either(tmp_path):
-    kernels = [*launched("k", None, 102), *launched("k", 110, 120)]
-    (cycle,) = judged(tmp_path, step(1, 100, 50), *kernels).cycles
-    assert [one.operators_ns for one in cycle.executions.covered] == [2000]
+def test_what_runs_on_a_device_covers_no_step_of_the_host(tmp_path):
+    judged(tmp_path, step(1, 100, 50), event("aten::mm", 112, 3), *launched("k", 110, 120))
+    assert [one.operators_ns for one in covered_ns(tmp_path, 1)] == [3000]
 
 
 def test_in_a_long_window_kernels_are_of_the_step_that_launched_them(tmp_path):
     kernels = [launched("k", None, 101), launched("k", None, 104), launched("k", 105, 108), launched("k", None, 112)]
     steps = [step(number, 60 * number + 40, 50) for number in range(1, 40)]
-    (cycle,) = judged(tmp_path, *steps, *[one for few in kernels for one in few]).cycles
-    groups = cycle.executions.groups.filter(pl.col("operator") == "k")
-    assert groups.select("step", "calls").rows() == [(0, 2)]
+    found = summed(tmp_path, *steps, *[one for few in kernels for one in few])
+    assert found.filter(pl.col("operator") == "k").select("step", "calls").rows() == [(0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -265,21 +272,22 @@ def test_in_a_long_window_kernels_are_of_the_step_that_launched_them(tmp_path):
 @pytest.mark.variants(3)
 def test_the_shapes_of_a_torch_operator(tmp_path, arguments, shapes):
     (cycle,) = judged(tmp_path, event("x", 1, 2, args=arguments)).cycles
-    assert cycle.executions.inputs.rows() == ([] if shapes is None else [("x", shapes, 1)])
+    assert cycle.measured.get("operator_shapes", []) == ([] if shapes is None else [("x", {shapes: 1})])
 
 
 # -- MindSpore -------------------------------------------------------------------------------------------------------
 
 
 def test_mindspore_executions_are_typed_and_lie_in_the_steps_perfguard_drove(copy_recording):
-    (cycle,) = inspect(read_recording(copy_recording("mindspore-graph"))).cycles
+    (cycle,) = inspect(read_recording(directory := copy_recording("mindspore-graph"))).cycles
     executions = cycle.executions
     assert executions is not None
     assert (executions.steps, executions.by_step) == (3, True)
-    groups = executions.groups
-    assert groups["first_ns"].is_sorted()
-    assert groups.group_by("step").agg(pl.col("calls").sum()).sort("step").rows() == [(0, 9), (1, 9), (2, 9)]
-    assert groups.row(0, named=True) == {
+    found = groups_of(read_recording(directory))
+    assert found["first_ns"].is_sorted()
+    assert found.group_by("step").agg(pl.col("calls").sum()).sort("step").rows() == [(0, 9), (1, 9), (2, 9)]
+    columns = ("operator", "name", "step", "shapes", "calls", "total_ns", "self_ns", "first_ns")
+    assert found.select(columns).row(0, named=True) == {
         "operator": "MatMul",
         "name": "Default/network-WithLossCell/_backbone-Dense/MatMul-op0",
         "step": 0,
@@ -292,11 +300,11 @@ def test_mindspore_executions_are_typed_and_lie_in_the_steps_perfguard_drove(cop
 
 
 def test_the_steps_of_a_foreign_mindspore_directory_are_inferred(copy_recording):
-    (cycle,) = inspect(Recording(directory=copy_recording("mindspore-graph"))).cycles
+    (cycle,) = inspect(recording := Recording(directory=copy_recording("mindspore-graph"))).cycles
     executions = cycle.executions
     assert executions is not None
     assert (executions.steps, executions.by_step, executions.edges_ns) == (3, False, ())
-    assert executions.groups.filter(pl.col("step").is_null())["calls"].sum() == executions.calls == 27
+    assert groups_of(recording).filter(pl.col("step").is_null())["calls"].sum() == executions.calls == 27
 
 
 @pytest.mark.parametrize("slot", ["cpu_op_execute_timestamp_0.txt", "cpu_op_detail_info_0.csv"])
@@ -310,8 +318,15 @@ def test_without_timestamps_or_types_there_are_no_executions(copy_recording, slo
 # -- devices: one small table for each source ------------------------------------------------------------------------
 
 
-def listed_in(slot: str, version: str, content: Content, layout: str = "ms-2.0") -> Executions | None:
-    """Return the executions that the only file of a cycle lists."""
+class Told(NamedTuple):
+    """What ran, and what it adds up to."""
+
+    executions: Executions
+    groups: pl.DataFrame
+
+
+def listed_in(slot: str, version: str, content: Content, layout: str = "ms-2.0") -> Told | None:
+    """Return what the only file of a cycle lists."""
     of_slot = next(one for one in layout_named(layout).slots if one.name == slot)
     artifact = Artifact(slot=of_slot, path=Path(slot), content=content, place=slot, schema=None)
     cycle = Cycle(
@@ -326,18 +341,19 @@ def listed_in(slot: str, version: str, content: Content, layout: str = "ms-2.0")
     with batch(definitions(frozenset((layout,))), named_texts()) as tables:
         add_tables(tables, 0, 0, FoundFile(slot=of_slot, path=Path(slot), rank=0), version, content)
         tables.hand_over()
-        return with_sums(tables, listed_executions(tables, {0: cycle})).get(0)
+        found = listed_executions(tables, {0: cycle}).get(0)
+        return None if found is None else Told(found, groups(tables))
 
 
-def of_database(slot: str, tables: dict[str, dict[str, list[str]]]) -> Executions | None:
-    """Return the executions of a database: tables of raw JSON cells."""
+def of_database(slot: str, tables: dict[str, dict[str, list[str]]]) -> Told | None:
+    """Return what ran according to a database: tables of raw JSON cells."""
     frames = {name: Table(frame=pl.DataFrame(columns), cells=Cells.JSON) for name, columns in tables.items()}
     layout = {"ascend_pytorch_profiler": "pt-npu", "ascend_mindspore_profiler": "ms-2.5+"}[slot]
     return listed_in(slot, slot, Content(tables=frames), layout)
 
 
-def listed_by(slot: str, version: str, header: str, *rows: str) -> Executions:
-    """Return the executions that a table with cells between bars lists."""
+def listed_by(slot: str, version: str, header: str, *rows: str) -> Told:
+    """Return what a table with cells between bars lists."""
     cells = [row.split("|") for row in rows]
     frame = pl.DataFrame(cells, schema=dict.fromkeys(header.split("|"), pl.String), orient="row")
     found = listed_in(slot, version, Content(table=Table(frame=frame, cells=Cells.TEXT)))
@@ -377,8 +393,9 @@ def test_kernels_of_a_database_are_joined_with_their_names_and_steps(slot, steps
         ("Add", "aclnnAdd", first, 100, 10, 10, "2,4"),
         ("Mul", "aclnnAdd", second, 300, 50, 50, "2,4"),
     ]
-    assert found.on_device
-    assert (found.step_numbers, found.steps, found.by_step) == (numbers, len(numbers) or None, bool(numbers))
+    ran = found.executions
+    assert ran.on_device
+    assert (ran.step_numbers, ran.steps, ran.by_step) == (numbers, len(numbers) or None, bool(numbers))
 
 
 @pytest.mark.parametrize("missing", ["TASK", "COMPUTE_TASK_INFO", "STRING_IDS"])
@@ -406,7 +423,7 @@ def test_a_flat_timeline_is_read_in_the_unit_its_header_names(version, start, ti
         ("Add", "Default/Add-op2", None, start_ns[0], 1000, 1000, 1),
         ("MatMul", "Default/MatMul-op1", None, start_ns[1], 2000, 2000, 1),
     ]
-    assert (found.on_device, found.is_timeline) == (True, True)
+    assert (found.executions.on_device, found.executions.is_timeline) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -431,7 +448,7 @@ def test_a_flat_timeline_is_read_in_the_unit_its_header_names(version, start, ti
 def test_an_average_counts_as_often_as_it_was_taken(version, header, rows, expected):
     found = listed_by("aicore_intermediate_detail", f"aicore_intermediate_detail.{version}", header, *rows)
     assert found.groups.select("operator", "calls", "total_ns").rows() == expected
-    assert found.is_timeline is False
+    assert found.executions.is_timeline is False
 
 
 @pytest.mark.usefixtures("must_not_hang")
@@ -440,7 +457,7 @@ def test_a_damaged_frequency_does_not_fill_the_memory(count):
     header = "full_op_name|execution_time|execution_frequency"
     slot = "aicore_intermediate_detail"
     found = listed_by(slot, f"{slot}.2.0", header, f"Add-op1|1|{count}", "Mul-op1|1|2")
-    assert found.calls <= 1_000_002
+    assert found.executions.calls <= 1_000_002
     assert found.groups.height <= 2
 
 
@@ -456,7 +473,7 @@ def test_operators_of_a_gpu_are_averages_in_us():
         ("Conv2D", 0, 2, 3000),
         ("Add", 0, 2, 500),
     ]
-    assert (found.steps, found.is_timeline) == (2, False)
+    assert (found.executions.steps, found.executions.is_timeline) == (2, False)
 
 
 def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
@@ -475,16 +492,14 @@ def test_what_a_device_did_goes_before_what_the_host_did(copy_recording):
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_kept_does_not_grow_with_the_executions(tmp_path):
+def test_what_is_added_up_does_not_grow_with_the_executions(tmp_path):
     steps = [step(number, number * 1000, 1000) for number in range(2)]
-    (few,) = judged(tmp_path, *steps, *(event("aten::mm", 10 * i, 5) for i in range(1, 200))).cycles
-    groups = few.executions.groups
-    assert groups.select("operator", "step", "calls", "total_ns", "first_ns").rows() == [
+    found = summed(tmp_path, *steps, *(event("aten::mm", 10 * i, 5) for i in range(1, 200)))
+    assert found.select("operator", "step", "calls", "total_ns", "first_ns").rows() == [
         ("aten::mm", 0, 99, 495_000, 10_000),
         ("aten::mm", 1, 100, 500_000, 1_000_000),
     ]
-    assert [covered.operators_ns for covered in few.executions.covered] == [495_000, 500_000]
-    assert few.executions.calls == 199
+    assert [one.operators_ns for one in covered_ns(tmp_path, 2)] == [495_000, 500_000]
 
 
 def test_of_many_steps_without_operators_the_first_are_named(tmp_path):
@@ -496,26 +511,12 @@ def test_of_many_steps_without_operators_the_first_are_named(tmp_path):
     assert "no operator ran in step 2, 3, 4, 5, 6, 7, 8, 9 and 20 more: " in empty
 
 
-def test_groups_of_a_long_window_take_few_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(executions, "ROWS_AT_ONCE", 1000)
-    steps = [step(number, number * 1000, 1000) for number in range(1000)]
-    events = [event(f"aten::op{i}", number * 1000 + 10 * i, 5) for number in range(1000) for i in range(8)]
-    (cycle,) = judged(tmp_path, *steps, *events).cycles
-    groups = cycle.executions.groups
-    # Three sums, the first start and its place, the step, and the operator, which is counted once more as the name.
-    assert groups.estimated_size() / groups.height < 8 * 5 + 4 + 2 * 16
-    assert groups.height == 8000
-    assert groups.equals(groups.sort("step", "first_ns"))
-
-
 @pytest.mark.parametrize("recording", ["mindspore-graph", "torch-mlp"])
 def test_what_is_kept_can_be_handed_to_another_process(copy_recording, recording):
     (cycle,) = inspect(read_recording(copy_recording(recording))).cycles
-    kept = pickle.loads(pickle.dumps((cycle.executions, cycle.executions.inputs, cycle.memory)))
-    assert kept[0].groups.equals(cycle.executions.groups)
-    assert kept[0].covered == cycle.executions.covered
-    assert kept[1].equals(cycle.executions.inputs)
-    assert kept[2] == cycle.memory != ()
+    kept = pickle.loads(pickle.dumps((cycle.measured, cycle.memory)))
+    assert kept == (cycle.measured, cycle.memory)
+    assert cycle.memory
 
 
 def test_collectives_that_torch_annotates_are_kept_by_their_start(tmp_path):
@@ -527,8 +528,5 @@ def test_collectives_that_torch_annotates_are_kept_by_their_start(tmp_path):
         event("gloo:all_reduce", 120, 20, cat="user_annotation"),
         event("forward", 110, 20, cat="user_annotation"),
     ).cycles
-    assert cycle.executions.collectives.rows() == [
-        ("gloo:all_reduce", 120_000, 20_000),
-        ("gloo:all_reduce", 150_000, 30_000),
-    ]
-    assert cycle.executions.covered == (Covered(operators_ns=2000, collectives_ns=50_000, either_ns=52_000),)
+    assert cycle.measured["collective_durations_ns"] == [("gloo:all_reduce", (20_000, 30_000))]
+    assert covered_ns(tmp_path, 1) == (Covered(operators_ns=2000, collectives_ns=50_000, either_ns=52_000),)

@@ -12,6 +12,7 @@ from perfguard.dialects.metric_queries import metrics_of, parsed
 from perfguard.dialects.queries import all_definitions, folders, named_texts
 from perfguard.errors import UsageError
 from perfguard.measure import METRICS
+from perfguard.measure.metrics import PARTS
 from tests.cli import RECORDINGS
 
 
@@ -20,7 +21,7 @@ from tests.cli import RECORDINGS
 )
 def test_every_query_measures_metrics_that_there_are_and_returns_a_column_for_each(query):
     assert query.about
-    assert query.metrics.keys() <= METRICS.keys()
+    assert query.metrics.keys() <= METRICS.keys() | PARTS
     with batch(all_definitions(), named_texts()) as tables:
         tables.add("traces", 0, base_ns=[0], named_ns=[0], written_ns=[0], profile_memory=[0], record_shapes=[0])
         columns = [one["column_name"] for one in tables.rows(f"describe ({query.query}\n)")]

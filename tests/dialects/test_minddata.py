@@ -305,6 +305,21 @@ def test_a_changed_summary_is_found(tmp_path):
     refuse_missed(tmp_path, SUMMARIES, edit)
 
 
+@pytest.mark.parametrize("value", ["x", "-", "\0", "1.5", "-1"])
+def test_a_value_is_not_left_to_the_schema_of_an_older_version(minddata, value):
+    """Lines of 1.x have four numbers, and the fifth is a column that their schema does not know."""
+    iterator = minddata / "dataset_iterator_profiling_0.txt"
+    lines = iterator.read_text().splitlines()
+    lines[3] = " ".join([*lines[3].split()[:4], value])
+    iterator.write_text("\n".join(lines) + "\n")
+    assert errors(minddata) == [("S103", "dataset_iterator_profiling_0.txt")]
+
+
+def test_a_document_is_not_left_to_the_schema_of_an_older_version(minddata):
+    change(minddata, "minddata_cpu_utilization_0.json", lambda found: found.update(process_memory_info="much"))
+    assert errors(minddata) == [("S103", "minddata_cpu_utilization_0.json")]
+
+
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_summaries_that_differ_are_found(minddata, form):
     write_summary(minddata, {**summary(), "bottleneck_warning": ["Map(id=1)"]}, form)

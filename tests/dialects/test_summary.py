@@ -211,6 +211,13 @@ def test_a_lineage_is_missed_where_a_graph_was_collected(summary, tmp_path):
     assert codes(collected, Severity.WARNING) == {"A102"}
 
 
+def test_a_lineage_alone_is_noted(tmp_path):
+    collected = generate("summary", seed=1).write(tmp_path / "collected")
+    next(collected.rglob("*_MS")).unlink()
+    assert codes(collected) == set()
+    assert "A102" in codes(collected, Severity.NOTE)
+
+
 def test_of_several_files_each_wants_its_lineage(summary):
     second = NAME.replace("893", "894")
     write(summary, EVENTS, second)

@@ -19,7 +19,7 @@ from tests.fuzz.runs import run_case, warm_up
 
 
 def main() -> int:
-    """Run cases until the time is over; return 1 if one fell."""
+    """Run cases until the time is over, or one; return 1 if one fell."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10, help="how long to go on")
     parser.add_argument("--cases", type=int, default=10**9, help="the largest number of cases")
@@ -29,9 +29,14 @@ def main() -> int:
     parser.add_argument("--case", help="repeat this case alone, as a fall names it")
     parser.add_argument("--keep", type=Path, help="with --case: where the input is left")
     options = parser.parse_args()
-    warm_up()
-    if options.case:
-        return _repeat(options.case, options.keep)
+    # One folder for all, the inputs that a process keeps for its later cases included.
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as home:
+        tempfile.tempdir = home
+        warm_up()
+        return _repeat(options.case, options.keep) if options.case else _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     seed = options.seed or str(random.SystemRandom().randrange(10**6))
     names = [name for name in sorted(KINDS) if options.only in name]
     print(f"seed {seed}, kinds {', '.join(names)}", flush=True)
@@ -50,6 +55,12 @@ def main() -> int:
         worker.start()
     left = len(workers)
     while left:
+        if done.empty() and not any(worker.is_alive() for worker in workers):
+            print(f"{left} of {len(workers)} processes were killed")
+            break
+        if done.empty():
+            time.sleep(0.1)
+            continue
         case, found, statuses = done.get()
         left -= case is None
         count.update([case.partition(":")[0]] if case else [])

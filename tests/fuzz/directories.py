@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gzip
 import json
 import os
@@ -72,7 +71,6 @@ def _kinds() -> tuple[tuple[str, int], ...]:
 @cache
 def _place() -> Path:
     place = tempfile.mkdtemp(prefix="fuzz-right-")
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
     return Path(place)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import random
 import re
@@ -92,7 +91,6 @@ def _right(name: str = "report.json") -> str:
     if name == "baseline":
         return min((TOP / "baselines").glob("*.json"), key=lambda one: one.stat().st_size).read_text(encoding="utf-8")
     place = Path(tempfile.mkdtemp(prefix="fuzz-right-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
     report, history, export = (str(place / one) for one in ("report.json", "h.sqlite", "history.json"))
     commands = [["report", str(RECORDING), "--json", report]]
     if name == "history.json":

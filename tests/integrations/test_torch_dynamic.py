@@ -289,7 +289,7 @@ def test_output_goes_before_prof_dir_and_the_training_may_change_its_directory()
     prof = trained({2: go}, prof=tools_profiler(config(), output="here", workload="demo"))
     assert prof.recordings[0].directory == here / "here" / "dp_rank_0_start_3_active_2"
     assert prof.recordings[0].fingerprint.workload == "demo"
-    perfguard.check(here / "here", expect="steps=2")
+    perfguard.check(prof.recordings[0].directory, expect="steps=2")
 
 
 # -- what goes wrong: the training goes on -------------------------------------------------------------------------------

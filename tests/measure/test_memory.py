@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from perfguard.artifacts.tables import batch
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.dialects.memory import _steps
+from perfguard.dialects.memory import memory_of
 from perfguard.dialects.queries import definitions, named_texts
 from perfguard.measure import measure, memory_tracks
-from perfguard.measure.profile import MOST_RANKS, profiles
+from perfguard.measure.memory import MOST_RANKS
 from perfguard.testing import generate
 from tests.contract.together import inspect_together, places
 from tests.dialects.counted import curve_bytes, levels_by_step, parts_of_a_step
@@ -55,7 +55,7 @@ def test_the_highest_point_of_a_step_is_that_of_its_curve(parts, changes):
     highest = max(max(level, before) for _, level, before in events)
     assert len(drawn) == parts
     assert max(drawn) == highest
-    (step,) = levels_by_step("cpu", [(0, 1000)], *columns(events))
+    ((step, _),) = levels_by_step("cpu", [(0, 1000)], *columns(events))
     lowest = min(min(level, before) for _, level, before in events)
     assert (step.rise_bytes, max(step.curve_bytes)) == (highest - lowest, highest - lowest)
 
@@ -68,10 +68,8 @@ def test_a_window_of_many_steps_has_fewer_parts_each(steps, parts):
 @pytest.fixture(scope="module")
 def tables():
     with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts()) as found:
-        found.filled.add("steps")
+        found.filled.update(("steps", "levels", "memory_steps"))
         yield found
-        # Its table of levels is for these tests alone.
-        found.drop()
 
 
 EVENTS = st.lists(
@@ -85,21 +83,23 @@ WINDOWS = [(), ((10, 60),), ((10, 30), (30, 40), (45, 60)), tuple((at, at + 1) f
 @pytest.mark.exhaustive
 def test_queries_cut_levels_into_steps_as_a_second_count_does(tables, edges, events):
     run = tables._database.quick.execute
-    run("delete from steps; create or replace table level_events (cycle integer, device varchar, place bigint, time_ns bigint, "
-        "level bigint, before bigint)")  # fmt: skip
+    run("delete from steps; delete from levels; delete from memory_steps")
+    tables._kept.discard("memory_steps")
     levels = dict.fromkeys(("cpu", "cuda:0"), 0)
     lanes, rows = {}, []
     for place, (device, time, change) in enumerate(events):
         before, levels[device] = levels[device], levels[device] + change
         lanes.setdefault(device, []).append((time, levels[device], before))
-        rows.append(f"(7, '{device}', {place}, {time}, {levels[device]}, {before})")
-    run(f"insert into level_events values {', '.join(rows)}")
+        rows.append(f"(7, '{device}', {place}, {time}, {levels[device]}, {before}, false)")
+    run(f"insert into levels values {', '.join(rows)}")
     if edges:
         # Two thousand statements of a row each would take longer than all the rest.
         rows = [f"(7, {step}, 0, 0, {start}, {end})" for step, (start, end) in enumerate(edges)]
         run(f"insert into steps values {', '.join(rows)}")
     expected = [one for device, several in lanes.items() for one in levels_by_step(device, edges, *columns(several))]
-    assert [step for _, step in _steps(tables, "level_events", [7])] == expected
+    assert memory_of(tables, [7])[7] == tuple(step for step, _ in expected)
+    counts = tables.execute("select allocations, allocated, growth from memory_steps order by lane, place")
+    assert counts == [counts for _, counts in expected]
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
@@ -112,6 +112,12 @@ def test_the_tracks_of_a_real_recording_rise_as_far_as_its_peak(name):
     steps = next(one.value for one in measure(contract) if one.metric == "steps")
     for track in tracks:
         assert len(track.curve_bytes) == steps * (track.parts or 1)
+
+
+def steps_of(contract):
+    """The starts and ends of the steps of the only cycle."""
+    (cycle,) = contract.cycles
+    return cycle.executions.edges_ns
 
 
 def silenced(directory, edges_ns):
@@ -137,11 +143,11 @@ def silenced(directory, edges_ns):
 def test_a_step_in_which_memory_stood_still_is_a_level_line(name, tmp_path):
     several = ((0,), (1,), (2,), (0, 1))
     before = inspect(replay(RECORDINGS / name))
-    (old,), (profile,) = memory_tracks(before), profiles(before)
+    (old,), edges_ns = memory_tracks(before), steps_of(before)
     directories = places(tmp_path, len(several))
     for silent, place in zip(several, directories, strict=True):
         shutil.copytree(RECORDINGS / name, place, dirs_exist_ok=True)
-        silenced(place, [profile.edges_ns[step] for step in silent])
+        silenced(place, [edges_ns[step] for step in silent])
 
     def steps(track):
         return [track.curve_bytes[at : at + track.parts] for at in range(0, len(track.curve_bytes), track.parts)]
@@ -191,11 +197,11 @@ def test_a_release_of_what_the_window_did_not_allocate_moves_nothing(tmp_path):
     place = tmp_path / "torch-mlp"
     shutil.copytree(RECORDINGS / "torch-mlp", place)
     before = told(place)
-    (profile,) = profiles(inspect(replay(place)))
+    edges_ns = steps_of(inspect(replay(place)))
     (path,) = place.rglob("*.pt.trace.json")
     trace = json.loads(path.read_text())
     at, first = next((at, one) for at, one in enumerate(trace["traceEvents"]) if one["name"] == "[memory]")
-    for step, (start_ns, _) in enumerate(profile.edges_ns):
+    for step, (start_ns, _) in enumerate(edges_ns):
         args = {**first["args"], "Addr": 64 * (step + 1), "Bytes": -120 - step}
         trace["traceEvents"].insert(at, {**first, "ts": start_ns / 1000 + 1, "args": args})
     path.write_text(json.dumps(trace))

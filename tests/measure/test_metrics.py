@@ -13,13 +13,10 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from perfguard.contract import inspect
 from perfguard.measure import METRICS, Measurement, measure
-from perfguard.measure.profile import Profile
-from perfguard.measure.profile_metrics import operator_times_us
 from perfguard.measure.runs import pause_between_steps
 from perfguard.recording import Recording, Step, read_recording
 from perfguard.window import Phase
@@ -389,7 +386,13 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("pause_between_steps", "us", "timed", "lower", True),
         ("run_calibration", "us", "timed", "lower", False),
         ("run_machine_load", "%", "timed", "lower", False),
-        ("device_calls", "calls/step", "exact", "lower", True),
+        ("kernel_calls", "calls/step", "exact", "equal", True),
+        ("kernel_time", "us/step", "timed", "lower", False),
+        ("launches", "launches/step", "exact", "lower", True),
+        ("synchronisations", "calls/step", "exact", "lower", True),
+        ("copies", "copies/step", "exact", "lower", True),
+        ("copied_bytes", "bytes/step", "exact", "lower", True),
+        ("device_time", "us/step", "timed", "equal", False),
         ("profiler_overhead", "ratio", "timed", "lower", False),
         ("api_time", "us/step", "timed", "lower", False),
         ("communication_bandwidth", "GB/s", "timed", "higher", False),
@@ -437,7 +440,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 52
+    assert len(METRICS) == 58
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])
@@ -459,12 +462,3 @@ def test_an_allocation_that_opens_a_step_counts(tmp_path, allocated):
     assert values(table["peak_memory_bytes"]) == {"cpu": 512 + allocated}
     # What is released before the next step begins was not left behind.
     assert values(table["memory_growth_bytes"]) == {"cpu": 0}
-
-
-def test_the_time_of_an_operator_is_of_the_steps_in_which_it_ran():
-    frame = pl.DataFrame(
-        {"operator": ["Add", "Rare", "Add", "Add"], "step": [0, 1, 1, 2], "self_ns": [5000, 9000, 7000, 6000]}
-    )
-    shapes = pl.DataFrame(schema={"operator": pl.String, "shapes": pl.String, "calls": pl.Int64})
-    profile = Profile(rank=0, steps=3, groups=frame, shapes=shapes, memory=())
-    assert operator_times_us(profile) == {"Add": (5.0, 7.0, 6.0), "Rare": (9.0,)}

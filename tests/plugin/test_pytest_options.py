@@ -228,6 +228,44 @@ def test_reruns_judge_each_time_and_the_last_verdict_counts(project):
 # -- baselines without a test ----------------------------------------------------------------------------------------------
 
 
+def configured(project: Project, addopts: str) -> None:
+    """Add to the options that pytest takes from its file."""
+    path = project.directory / "pyproject.toml"
+    text = path.read_text()
+    assert text.count('addopts = "') == 1
+    path.write_text(text.replace('addopts = "', f'addopts = "{addopts} '))
+
+
+@pytest.mark.parametrize("option", ["--perfguard-update", "--perfguard-update-new-only", "--perfguard-ratchet"])
+def test_a_file_does_not_make_every_run_store_what_it_judges(fresh, option):
+    configured(fresh, option)
+    run = fresh.run("--perfguard")
+    assert run.status == 4, run.text
+    assert f"{option} is in addopts of {fresh.directory / 'pyproject.toml'}" in run.text
+    assert fresh.run("--perfguard", option).status == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "status"), [("--co", 1), ("--collect-only", 1), ("--markers", 4), ("--fixtures", 1)]
+)
+@pytest.mark.variants(2)
+def test_a_file_does_not_turn_the_gate_into_a_list(fresh, option, status):
+    assert fresh.run("--perfguard", option).status == 0
+    configured(fresh, option)
+    run = fresh.run("--perfguard")
+    assert run.status == status, run.text
+    assert "perfguard: " in run.text
+
+
+@pytest.mark.parametrize("option", ["--deselect=test_a.py::test_two", "-k=not two"])
+def test_what_a_file_leaves_out_is_named(fresh, option):
+    assert "left out" not in fresh.run("--perfguard", option).text
+    configured(fresh, f"'{option}'")
+    run = fresh.run("--perfguard")
+    assert (run.status, run.counts) == (0, {"passed": 3, "deselected": 1})
+    assert run.line("left out by addopts in").endswith("not gated: test_a.py::test_two")
+
+
 def test_baselines_of_a_removed_test_and_a_removed_file_fail_the_run_and_name_the_next_command(fresh):
     """Not so one of a device: `@pytest.mark.parametrize("device", devices())` collects nothing where there is no GPU."""
     without(fresh, "test_two", "test_three")
@@ -399,3 +437,13 @@ def test_a_worse_number_that_the_settings_let_pass_is_counted_in_the_last_line(
     run = project.run("--perfguard", *options)
     assert run.status == 0
     assert run.line(line).removeprefix("perfguard: ") == line
+
+
+def test_a_test_of_several_measurements_is_left_out_by_its_name(project):
+    recording = str(RECORDINGS / "torch-mlp")
+    project.write("test_a.py", f"def test_one(perfguard):\n    perfguard.replay({recording!r}, name='decode')\n")
+    project.replays("test_b.py", test_two="torch-mlp")
+    assert project.run("--perfguard-update").status == 0
+    configured(project, "--deselect=test_a.py::test_one")
+    run = project.run("--perfguard")
+    assert run.line("left out by addopts in").endswith("not gated: test_a.py::test_one")

@@ -44,7 +44,10 @@ def test_a_script_is_gated_like_any_workload(project):
     assert worse.counts == {"failed": 1}
     outcome, codes = project.findings()["test_train.py::test_training"]
     assert outcome == "FAILED"
-    assert codes == ["R102", "R104"]
+    # Its bytes are red. Whether the operator is red by itself depends on shares that the baseline stores; it is told anyway.
+    assert codes in (["R102"], ["R102", "R104"])
+    (one,) = project.report()["workloads"]
+    assert any("aten::sin" in finding["message"] for finding in one["findings"] if finding["code"] in ("R104", "R107"))
 
 
 def test_without_the_option_it_only_runs(project):

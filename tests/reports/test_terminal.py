@@ -855,6 +855,18 @@ def test_under_the_table_is_why_something_was_not_compared(reference, current, i
     assert [line for line in lines if line.startswith("1 not comparable: ")] == ([says] if says else [])
 
 
+def test_time_is_not_the_reason_where_a_baseline_lacks_exact_metrics():
+    times = [compared(State.NOT_COMPARABLE, judged=False, reference=1.0, current=None) for _ in range(3)]
+    new = compared(State.NOT_COMPARABLE, judged=False, reference=None, current=2.0)
+    report = RunReport(verdicts=(verdict(Outcome.PASSED, comparisons=(*times, new)),), is_time_off=True)
+    lines = [line for line in summary(report).splitlines() if "not comparable" in line]
+    assert lines == [
+        "0 compared: 0 worse, 0 better, 0 changed; 4 not comparable",
+        "1 not comparable: the baselines do not have these metrics; to store them, run: pytest --perfguard-update",
+        "3 not comparable: time is off",
+    ]
+
+
 def test_times_of_another_machine_are_counted_as_the_reason():
     times = [compared(State.NOT_COMPARABLE, judged=False, reference=1.0, current=2.0) for _ in range(3)]
     new = compared(State.NOT_COMPARABLE, judged=False, reference=None, current=2.0)

@@ -112,6 +112,35 @@ def test_a_file_whose_rows_are_computed_is_refused_at_once(tmp_path, what, table
         assert "is computed" in refused(path, "is damaged, or not a history", writing=writing)
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "length"),
+    [
+        ("perfguard_workloads", "name", 5_000),
+        ("perfguard_workloads", "name", 3_000_000),
+        ("perfguard_runs", "branch", 5_000),
+        ("perfguard_series", "subject", 40_000),
+        ("perfguard_facts", "document", 3_000_000),
+    ],
+)
+def test_a_text_that_no_test_has_is_refused(tmp_path, table, column, length):
+    path = tmp_path / "history.db"
+    opened(path).add(entry(1, {"steps": 5}))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"update {table} set {column} = printf('%.*c', {length}, 'x')")
+    said = refused(path, "is damaged, or not a history", writing=False)
+    assert len(said) < 500
+
+
+def test_a_name_that_would_not_be_read_is_not_stored(tmp_path):
+    path = tmp_path / "history.db"
+    opened(path).add(entry(1, {"steps": 5}))
+    with pytest.raises(
+        StoreError, match=r"has a text of 40000 characters.*nothing was changed. Give it a shorter name"
+    ):
+        opened(path).add(entry(2, {"x" * 40_000: 5}))
+    assert len(opened(path, writing=False).runs()) == 1
+
+
 def test_an_empty_file_is_a_history_that_nobody_wrote_to(tmp_path):
     path = tmp_path / "empty.db"
     path.touch()

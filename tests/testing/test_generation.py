@@ -6,18 +6,19 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.layout import layouts
 from perfguard.contract import expectation, inspect
-from perfguard.dialects.executions import calls_by
 from perfguard.errors import UsageError
 from perfguard.findings import Finding, Severity
 from perfguard.recording import read_recording
 from perfguard.testing import LAYOUTS, Tree, conditions_of, directories, generate, variants_of
 from tests.contract.together import inspect_together, places
+from tests.dialects.summed import groups_of
 
 
 def wrong_with(trees: Sequence[Tree], place: Path, *, asked: bool = True) -> list[list[Finding]]:
@@ -157,9 +158,10 @@ def test_the_executions_read_are_those_drawn(layout, tmp_path):
     tree = generate(layout, ranks=2, steps=4, operators=8, conditions=conditions)
     contract = inspect(read_recording(tree.write(tmp_path)))
     assert sorted(cycle.rank for cycle in contract.cycles) == [0, 1]
+    sums = groups_of(contract.recording)
+    runs = dict(sums.group_by("name").agg(pl.col("calls").sum()).iter_rows())
     for cycle in contract.cycles:
         assert cycle.executions.steps in (4, None)
-        runs = calls_by(cycle.executions.groups, "name")
         assert {count % 4 for name, count in runs.items() if not name.startswith("hcom_")} == {0}, runs
 
 

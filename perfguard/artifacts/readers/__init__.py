@@ -99,25 +99,15 @@ def open_file(path: Path, *, buffering: int = -1, sparse: bool = False) -> Binar
     return file
 
 
-def read_start(path: Path, limit: int) -> bytes:
-    """Read the first `limit` bytes of a regular file; raises `Unreadable` for anything else."""
-    with open_file(path, sparse=True) as file:
-        return _read(file, limit)
-
-
-def _read(file: BinaryIO, limit: int) -> bytes:
-    try:
-        return file.read(limit)
-    except OSError as error:
-        raise Unreadable(f"it cannot be read: {error.strerror}") from error
-
-
 def read_bytes(path: Path, *, limit: int = MAX_BYTES) -> bytes:
     """Read a regular file whole; raises `Unreadable` for anything else, and for a file that is too large or sparse."""
     with open_file(path) as file:
         if (size := os.fstat(file.fileno()).st_size) > limit:
             raise Unreadable(f"it has {size} bytes, more than the {limit} that are read whole")
-        return _read(file, limit)
+        try:
+            return file.read(limit)
+        except OSError as error:
+            raise Unreadable(f"it cannot be read: {error.strerror}") from error
 
 
 def decode_text(raw: bytes) -> str:

@@ -8,10 +8,9 @@ chunk is enlarged. So the decoder confirms every cut.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -81,39 +80,6 @@ class Chunk:
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A chunk that was copied to a slot of the helper: its text with the brackets, and the text after it in the file."""
-
-    text: memoryview
-    after: bytes
-    offset: int
-    slot: int
-
-
-class Helper(Protocol):
-    """Decodes some of the chunks in another process, while this one decodes others."""
-
-    #: The largest number of submitted chunks.
-    slots: int
-
-    def accepts(self, length: int) -> bool:
-        """Whether there is a slot for a text of `length` bytes."""
-        ...
-
-    def submit(self, text: memoryview) -> tuple[int, memoryview]:
-        """Copy the text of a chunk to a slot, and maybe start to decode it; return the slot and the copy."""
-        ...
-
-    def events(self, one: Submitted) -> Any:
-        """Return the decoded events of a chunk, or None if this process has to decode it."""
-        ...
-
-    def free(self, one: Submitted) -> None:
-        """Reuse the slot of a chunk."""
-        ...
-
-
 #: Decodes a chunk's array; raises `CutShort`, `Ended` or `Broken`.
 Decode = Callable[[Chunk], Any]
 
@@ -132,9 +98,6 @@ class Chunks:
         #: The position in the file of the second byte of the buffer.
         self._offset = 0
         self._at_end = False
-        #: Bytes to read before the rest of the file, and the error that the rest has.
-        self._unread = memoryview(b"")
-        self._broken: Unreadable | None = None
         self._header = b""
         self._footer = b""
         self._is_array = False
@@ -144,34 +107,16 @@ class Chunks:
         """JSON path of the events in the document, as findings name it."""
         return "$" if self._is_array else "$.traceEvents"
 
-    def decoded(self, decode: Decode, helper: Helper | None = None) -> Iterator[Any]:
-        """Yield the result of `decode`, or of the helper, for each chunk in order.
+    def decoded(self, decode: Decode) -> Iterator[Any]:
+        """Yield the result of `decode` for each chunk in order.
 
         Raises `Unreadable` with the byte at which the file is not a trace, after yielding the events before it.
         """
         self._open_array()
-        queue: deque[Submitted] = deque()
-        is_over = False
-        while not is_over:
-            if helper is not None and self._submits(helper, queue):
-                continue
-            if helper is None or not queue:
-                is_over = yield from self._alone(decode)
-                continue
-            try:
-                found = helper.events(queue[0])
-                if found is None:
-                    found = decode(Chunk(view=queue[0].text, offset=queue[0].offset))
-            except (CutShort, Ended, Broken):
-                # A cut was wrong, or the array has ended: decode all chunks in this process from here.
-                self._take_back(queue)
-                helper = None
-                continue
-            yield found
-            del found
-            helper.free(queue.popleft())
+        while not (yield from self._next(decode)):
+            pass
 
-    def _alone(self, decode: Decode) -> Generator[Any, None, bool]:
+    def _next(self, decode: Decode) -> Generator[Any, None, bool]:
         """Yield the result of `decode` for the next chunk; return whether it was the last one."""
         self._fill()
         if self._at_end:
@@ -196,41 +141,6 @@ class Chunks:
         del found
         self._keep_from(cut[1])
         return False
-
-    def _submits(self, helper: Helper, queue: deque[Submitted]) -> bool:
-        """Submit the next chunk; return False if the helper accepts none now, or this process has to decode it."""
-        if len(queue) == helper.slots:
-            return False
-        try:
-            self._fill()
-        except Unreadable as error:
-            if not queue:
-                raise
-            # Raised again after the submitted chunks.
-            self._broken = error
-            return False
-        cut = None if self._at_end else self._cut()
-        if cut is None or not helper.accepts(cut[0] + 1):
-            return False
-        queue.append(self._submit(*cut, helper))
-        return True
-
-    def _submit(self, end: int, begin: int, helper: Helper) -> Submitted:
-        """Submit the events up to `end` of the buffer, and remove them; the next ones begin at `begin`."""
-        before, self._buffer[end] = self._buffer[end], ord("]")
-        self._buffer[0] = ord("[")
-        slot, text = helper.submit(memoryview(self._buffer)[: end + 1])
-        self._buffer[end] = before
-        found = Submitted(text=text, after=bytes(self._buffer[end:begin]), offset=self._offset, slot=slot)
-        self._keep_from(begin)
-        return found
-
-    def _take_back(self, queue: deque[Submitted]) -> None:
-        """Read the submitted chunks again, and what is in the buffer after them."""
-        parts = [part for one in queue for part in (one.text[1:-1], one.after)]
-        self._unread = memoryview(b"".join([*parts, memoryview(self._buffer)[1 : self._filled]]))
-        self._offset, self._filled, self._at_end = queue[0].offset, 1, False
-        queue.clear()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -283,12 +193,7 @@ class Chunks:
         if self._at_end:
             return
         room = memoryview(self._buffer)[self._filled : -1]
-        count = min(len(room), len(self._unread))
-        room[:count], self._unread = self._unread[:count], self._unread[count:]
-        if count < len(room):
-            if self._broken is not None:
-                raise self._broken
-            count += self._source.read_into(room[count:])
+        count = self._source.read_into(room)
         self._at_end = count < len(room)
         self._filled += count
 

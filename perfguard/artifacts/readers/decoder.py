@@ -63,8 +63,6 @@ class EventDecoder:
         self.broken = 0
         self.errors: list[RowError] = []
         self.unknown: dict[str, int] = {}
-        #: Whether all events of the last chunk were proven valid as they were decoded.
-        self.was_proven = True
         self._kinds: dict[type, int] = {type(None): -1}
         for number, kind in enumerate(schema.kinds):
             self._kinds |= {kind.struct: number, kind.tolerant: number}
@@ -94,12 +92,11 @@ class EventDecoder:
         """
         view = chunk.view
         texts: list[Raw] | None = None
-        has_unknown = False
         try:
             events: list[Any] = self.schema.events.decode(view)
         except msgspec.ValidationError:
             texts = self._split(view)
-            has_unknown = self._find_unknown(view, texts)
+            self._find_unknown(view, texts)
             events = self._narrowed(texts)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             found = meaning(error)
@@ -114,7 +111,6 @@ class EventDecoder:
             valid = self._valid(view, events, texts)
         except RecursionError as error:
             raise Unreadable("its JSON is nested too deeply to be read") from error
-        self.was_proven = self.was_proven and not has_unknown
         self.rows += len(events)
         return valid
 
@@ -147,8 +143,8 @@ class EventDecoder:
         except (msgspec.DecodeError, RecursionError) as error:
             raise meaning(error) from error
 
-    def _find_unknown(self, view: memoryview, texts: Sequence[Raw]) -> bool:
-        """Add the keys that the schema lacks to `unknown`; return whether there are any in this chunk."""
+    def _find_unknown(self, view: memoryview, texts: Sequence[Raw]) -> None:
+        """Add the keys that the schema lacks to `unknown`."""
         events: Sequence[Iterable[str]]
         try:
             events = self._keyed.decode(view)
@@ -163,7 +159,6 @@ class EventDecoder:
             for key in keys:
                 if key in new:
                     self.unknown.setdefault(key, row)
-        return bool(unknown)
 
     def _narrowed(self, texts: Sequence[Raw]) -> list[Any]:
         """Decode the events; None for one that cannot be decoded."""
@@ -194,7 +189,6 @@ class EventDecoder:
         open_ones = np.flatnonzero(np.isin(events.kinds, self._open)).tolist() if self._open else []
         suspects |= {int(place) for place in events.rows[sorted(self._unproven(events))] - self.rows}
         suspects -= (written := {int(place) for place in events.rows[open_ones] - self.rows})
-        self.was_proven = not suspects
         if not suspects and not written:
             return events
         if suspects and texts is None:
@@ -203,7 +197,6 @@ class EventDecoder:
         texts_of = {place: msgspec.json.encode(decoded[place]) for place in written}
         texts_of |= {place: bytes(texts[place]) for place in sorted(suspects)} if texts is not None else {}
         refused = self._refused(texts_of)
-        self.was_proven = self.was_proven and not refused
         again = [
             place
             for place in suspects

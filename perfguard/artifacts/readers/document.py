@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from perfguard.artifacts.readers import Content, decode_text, read_bytes, read_start
+from perfguard.artifacts.readers import Content, decode_text, read_bytes
 from perfguard.artifacts.table import Unreadable
 
 #: Larger documents and traces are not searched for repeated keys: the search makes every object a Python object.
@@ -22,9 +22,9 @@ _AROUND = 40
 #: The first half of a surrogate pair without its second; the decoder only reports truncated data.
 _HALF_PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])")
 _JSON_BYTE = re.compile(r" \(byte ([0-9]+)\)\Z")
-#: The part of a log that is read.
+#: Larger logs are refused: MindSpore and torch_npu begin another file at 10 MB.
 MAX_LOG_BYTES = 16 * 1024**2
-#: Each message is a line of at least 40 characters, so 16 MB have fewer.
+#: Each message is a line of at least 40 characters, so the largest log has fewer.
 _MAX_LOG_MESSAGES = 500_000
 #: The largest size and number of values of a document: each value is a Python object, an empty one of 64 bytes.
 MAX_JSON_BYTES = 128 * 1024**2
@@ -138,11 +138,12 @@ def _unique_among(outermost: frozenset[str]) -> Any:
 
 
 def read_log(path: Path, schema: Mapping[str, Any]) -> Content:
-    """Read the messages of a log, each with the number of its line; of a very long log only the beginning."""
-    raw = read_start(path, MAX_LOG_BYTES)
-    if len(raw) == MAX_LOG_BYTES:
-        raw = raw[: raw.rfind(b"\n") + 1]  # no incomplete line or character
-    return Content(document=tuple(islice(_messages(decode_text(raw)), _MAX_LOG_MESSAGES)))
+    """Read the messages of a log, each with the number of its line. Raises `Unreadable` for more than a writer leaves."""
+    text = decode_text(read_bytes(path, limit=MAX_LOG_BYTES))
+    messages = tuple(islice(_messages(text), _MAX_LOG_MESSAGES + 1))
+    if len(messages) > _MAX_LOG_MESSAGES:
+        raise Unreadable(f"it has more than the {_MAX_LOG_MESSAGES} messages that are read of a log")
+    return Content(document=messages)
 
 
 def _messages(text: str) -> Iterator[tuple[int, str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from itertools import compress, islice, repeat
 from operator import attrgetter, is_not
 from typing import Any
@@ -13,7 +11,7 @@ import numpy as np
 from msgspec import UNSET, Raw
 
 from perfguard.artifacts.readers.event_schema import EventSchema, attribute
-from perfguard.artifacts.readers.times import Flags, Ints, Times, known_times, spread, times_of
+from perfguard.artifacts.readers.times import Flags, Ints, Times, spread, times_of
 
 Kinds = np.ndarray[Any, np.dtype[np.int8]]
 Numbers = np.ndarray[Any, np.dtype[np.int32]]
@@ -56,10 +54,7 @@ class Words(dict[Any, int]):
 
 
 class Vocabulary:
-    """The repeated texts of a trace with their numbers: names, categories, and threads as (pid, tid).
-
-    `requested` are the columns that were computed so far: usually the next chunk needs them, too.
-    """
+    """The repeated texts of a trace with their numbers: names, categories, and threads as (pid, tid)."""
 
     def __init__(self) -> None:
         self.names = Words()
@@ -67,7 +62,6 @@ class Vocabulary:
         self.threads = Words()
         #: By key of the arguments: raw JSON of repeated values, such as shapes.
         self.texts: dict[str, Words] = {}
-        self.requested: set[ColumnName] = set()
 
     @property
     def characters(self) -> int:
@@ -80,36 +74,16 @@ class Vocabulary:
         return known[column] if column in known else self.texts.setdefault(column.removeprefix(_ARGUMENT), Words())
 
 
-#: How a subset of the events was selected, step by step: a selection of `_SELECTIONS`, and its arguments.
-Path = tuple[tuple[str, tuple[str, ...]], ...]
-#: Computes a column of events: a function of a module, since other processes call it by its name.
+#: Computes a column of events.
 Compute = Callable[..., Any]
 #: Prefix of the name of a column of arguments.
 _ARGUMENT = "args."
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnName:
-    """Identifies a column of events: of which subset, computed by what, of which keys."""
-
-    path: Path
-    #: `number` (of words), `time`, or `derived`.
-    kind: str
-    key: str | tuple[Compute, tuple[str, ...]]
-
-    def sort_key(self) -> tuple[Any, ...]:
-        """Return the sort key: columns of larger sets of events first, and the same order in every process."""
-        if isinstance(self.key, str):
-            return len(self.path), self.path, self.kind, self.key
-        compute, keys = self.key
-        return len(self.path), self.path, self.kind, f"{compute.__module__}.{compute.__qualname__}", keys
-
-
 class Events:
     """Events of a chunk as columns: `rows` are their numbers in the trace, `kinds` the numbers of their kinds in the schema.
 
-    A subset of a chunk takes its columns from the whole chunk: nothing is read twice. Another process may have computed some
-    columns (`received`); then this process decodes the events only if it needs another column.
+    A subset of a chunk takes its columns from the whole chunk: nothing is read twice.
     """
 
     def __init__(
@@ -119,14 +93,12 @@ class Events:
         rows: Ints,
         kinds: Kinds,
         events: list[Any] | Callable[[], list[Any]],
-        received: Mapping[ColumnName, Any] | None = None,
     ) -> None:
         self.schema = schema
         self.vocabulary = vocabulary
         self.rows = rows
         self.kinds = kinds
         self._events = events
-        self._received = received
         self._columns: dict[str, list[Any]] = {}
         self._arguments: dict[str, list[Any]] = {}
         self._times: dict[str, Times] = {}
@@ -135,10 +107,7 @@ class Events:
         self._parts: dict[tuple[str, tuple[str, ...]], Events] = {}
         #: All events of the chunk, and the positions of these among them; None for all events.
         self._chunk: tuple[Events, Ints] | None = None
-        #: How these were selected, if every step has a name; else `_parent` is their nearest superset with such a path.
-        self._path: Path = ()
-        #: The same without steps that selected all events: both have the same numbers and times.
-        self._short_path: Path = ()
+        #: The nearest superset that was selected by a name, where these were not.
         self._parent: Events | None = None
 
     def __len__(self) -> int:
@@ -186,26 +155,15 @@ class Events:
 
     # -- columns of numbers --------------------------------------------------------------------------------------
 
-    def _lookup(self, kind: str, key: Any) -> Any:
-        """Return a column if another process has computed it, else None. Record that it was requested."""
-        name = ColumnName(self._path if kind == "derived" else self._short_path, kind, key)
-        self.vocabulary.requested.add(name)
-        whole = self._chunk[0] if self._chunk is not None else self
-        return whole._received.get(name) if whole._received is not None else None
-
     def derived(self, compute: Compute, *keys: str) -> Any:
-        """Return `compute(events, *keys)` of these events: an array or a list, with one value for each event.
-
-        `compute` is a function of a module that depends on the events alone: other processes call it, too.
-        """
+        """Return `compute(events, *keys)` of these events: an array or a list, with one value for each event."""
         name = (compute, keys)
         if name not in self._derived:
             if self._parent is not None:
                 found, at = self._parent.derived(compute, *keys), _places_within(self, self._parent)
                 self._derived[name] = found[at] if isinstance(found, np.ndarray) else _picked(found, at)
             else:
-                found = self._lookup("derived", name)
-                self._derived[name] = compute(self, *keys) if found is None else found
+                self._derived[name] = compute(self, *keys)
         return self._derived[name]
 
     def texts(self, key: str) -> Numbers:
@@ -217,7 +175,7 @@ class Events:
             found = self._chunk[0]._numbers[name][self._chunk[1]]
         elif self._parent is not None:
             found = self._parent.texts(key)[_places_within(self, self._parent)]
-        elif (found := self._lookup("number", name)) is None:
+        else:
             argued, words = self.with_arguments, self.vocabulary.texts.setdefault(key, Words())
             there, texts = known_texts(argued.arguments(key))
             found = np.full(len(self), words[UNSET], np.int32)
@@ -234,8 +192,7 @@ class Events:
                 whole, places = self._chunk
                 self._times[key] = whole.times(key).at(places)
             else:
-                received = self._lookup("time", key)
-                self._times[key] = self._read_times(key) if received is None else known_times(*received)
+                self._times[key] = self._read_times(key)
         return self._times[key]
 
     def _read_times(self, key: str) -> Times:
@@ -257,12 +214,9 @@ class Events:
             whole, places = self._chunk or (self, None)
             if places is not None and (column in whole._numbers or 2 * len(self) > len(whole)):
                 self._numbers[column] = whole.numbers(column)[places]
-            elif self._parent is not None and whole._received is not None:
-                self._numbers[column] = self._parent.numbers(column)[_places_within(self, self._parent)]
             else:
                 # Numbering a small subset is quicker than numbering all events.
-                found = (self._parent or self)._lookup("number", column)
-                self._numbers[column] = self._numbered(column) if found is None else found
+                self._numbers[column] = self._numbered(column)
         return self._numbers[column]
 
     def _numbered(self, column: str) -> Numbers:
@@ -324,23 +278,10 @@ class Events:
         step = (selection, by)
         if step not in self._parts:
             part = self.at(np.flatnonzero(_SELECTIONS[selection](self, *by)))
-            is_smaller = part is not self
-            if not is_smaller:
-                # A copy has the columns of this one, and its own path.
-                part = copy(self)
-                part._parts = {}
             if self._parent is None:
-                part._parent, part._path = None, (*self._path, step)
-                part._short_path = (*self._short_path, step) if is_smaller else self._short_path
+                part._parent = None
             self._parts[step] = part
         return self._parts[step]
-
-    def selected(self, path: Path) -> Events:
-        """Return the subset of a path."""
-        found = self
-        for selection, by in path:
-            found = found._part(selection, by)
-        return found
 
     def at(self, places: Ints) -> Events:
         """Return the events at some positions, which ascend."""
@@ -360,7 +301,8 @@ class Events:
     def forget(self) -> None:
         """Release the subsets: they refer to each other, and would wait for the garbage collector."""
         for part in self._parts.values():
-            part.forget()
+            if part is not self:
+                part.forget()
         self._parts.clear()
         self._columns.clear()
         self._arguments.clear()

@@ -18,8 +18,8 @@ from perfguard.artifacts.table import Unreadable
 MAX_GRAPH_BYTES = 256 * 1024**2
 #: Longer drawings are not read: what is quoted in it is taken out, which needs its size in memory twice.
 MAX_DRAWING_BYTES = 64 * 1024**2
-#: The largest number of different operators, and of nodes of a drawing.
-MAX_OPERATORS, MAX_NODES = 20_000, 1_000_000
+#: The largest number of different operators, and of nodes and of quotation marks of a drawing.
+MAX_OPERATORS, MAX_NODES, MAX_QUOTES = 20_000, 1_000_000, 4_000_000
 #: The patterns of lines begin with the break before the line: to search for that is quick, for the begin of a line it is not.
 #: A block of an `.ir` file begins at the margin (`subgraph @net() {`, `jit config {`); a `#` line quotes Python source.
 _OPENS = re.compile(r"\n[^\s#}].*\{(?=\n)")
@@ -185,6 +185,8 @@ def read_dot(path: Path, schema: Mapping[str, Any]) -> Content:
     begin = _DIGRAPH.match(text)
     if begin is None:
         raise Unreadable(f"it does not begin with a digraph: {text[:60].decode(errors='replace')!r}", ":1")
+    if (quotes := text.count(b'"')) > MAX_QUOTES:
+        raise Unreadable(f"it has {quotes} quotation marks, more than the {MAX_QUOTES} that are read")
     # Braces inside quoted labels and identifiers are text, not structure.
     plain = _QUOTED.sub(b'""', text)
     del text

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from perfguard.artifacts.readers.event_schema import EventSchema
     from perfguard.artifacts.readers.events import Events
-    from perfguard.artifacts.readers.second_process import Second
     from perfguard.artifacts.schema import RowError
 
 
@@ -72,13 +71,10 @@ def stream_trace(
     schema: EventSchema,
     consume: Callable[[Events], None],
     report: Callable[[int], None] | None = None,
-    *,
-    second: Second | None = None,
 ) -> Streamed:
     """Read a trace in chunks and show the events of each chunk to `consume`.
 
-    Where the file breaks, what came before it has been seen. `report` is given the bytes read on the disk as they are read. A
-    `second` process decodes some of the chunks.
+    Where the file breaks, what came before it has been seen. `report` is given the bytes read on the disk as they are read.
     """
     from perfguard.artifacts.readers.chunks import Chunks
     from perfguard.artifacts.readers.decoder import EventDecoder
@@ -93,7 +89,7 @@ def stream_trace(
     try:
         with Source.open(path, report) as source:
             chunks = Chunks(source)
-            for events in chunks.decoded(decoder, second.beside(path, decoder) if second is not None else None):
+            for events in chunks.decoded(decoder):
                 decoder.path = chunks.path
                 consume(events)
                 for key, digest in digests.items():

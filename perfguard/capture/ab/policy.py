@@ -63,6 +63,8 @@ def policy_differences(tree: PolicyTree, directories: Iterable[Path]) -> list[st
 def _differences(here: Path | None, base: Path | None, tree: PolicyTree) -> Iterator[str]:
     ours, theirs = _settings(here), _settings(base)
     counts = f"{tree.whose} counts"
+    if tree.is_of_base and base is None and ours:
+        yield "policy: the base has no [tool.perfguard], so defaults count; land the settings first, in a change of their own"
     for key in sorted(ours.keys() | theirs.keys()):
         if ours.get(key) != theirs.get(key):
             sides = (as_written(side[key]) if key in side else "not set" for side in (ours, theirs))

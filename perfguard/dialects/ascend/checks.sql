@@ -35,7 +35,7 @@ from others where odd_arguments is not null
 -- code: I103
 -- headline: kernel_details and the trace differ
 -- layouts: pt-npu, ms-2.5+, ms-2.3
--- needs: kernels
+-- needs: kernel_lines
 -- in: kernel_details
 -- files: trace_view
 -- about: Every row of kernel_details is an event of the trace, by its name and start. MindSpore puts the operator that launched a
@@ -44,7 +44,7 @@ from others where odd_arguments is not null
 -- source: MindSpore 2.10: ascend_kernel_details_viewer.py
 -- message: {name}: no event of the trace with this name starts at {start_us:.3f} us
 select cycle, row, word(name) as name, start_ns / 1000 as start_us
-from kernels
+from kernel_lines
 anti join drawn_kernels using (cycle, row)
 where start_ns is not null
 
@@ -75,7 +75,7 @@ with hardware as (
   where lanes.name = number_of('Ascend Hardware') and kind in (
     number_of('"AI_CORE"'), number_of('"AI_VECTOR_CORE"'), number_of('"AI_CPU"'), number_of('"MIX_AIC"'), number_of('"MIX_AIV"'),
     number_of('"DSA_SQE"'))),
-listed as (select cycle, name, start_ns + unnest([-1, 0, 1]) as start_ns from kernels)
+listed as (select cycle, name, start_ns + unnest([-1, 0, 1]) as start_ns from kernel_lines)
 select cycle, row, word(name) as name, start_ns / 1000 as start_us
 from hardware anti join listed using (cycle, name, start_ns)
 
@@ -241,29 +241,29 @@ where coalesce(here.times, 0) <> coalesce(there.times, 0)
 
 -- check: kernels_are_in_order
 -- code: I106
--- needs: kernels
+-- needs: kernel_lines
 -- in: kernel_details
 -- about: Rows of kernel_details are sorted by start, device by device. Exact.
 -- source: real output of torch_npu levels 0, 1 and 2 (msinsight test data, eight directories)
 -- message: {name} starts at {start_us:.3f} us, {early_us:g} us before the kernel in the row above: rows are sorted by start
 select cycle, row, word(name) as name, start_ns / 1000 as start_us, (before_ns - start_ns) / 1000 as early_us
-from (select cycle, row, name, start_ns, lag(start_ns) over (partition by cycle, device order by row) as before_ns from kernels)
+from (select cycle, row, name, start_ns, lag(start_ns) over (partition by cycle, device order by row) as before_ns from kernel_lines)
 where start_ns < before_ns
 
 -- check: kernels_take_time
 -- code: I106
 -- headline: a kernel takes no time
 -- severity: warning
--- needs: kernels
+-- needs: kernel_lines
 -- in: kernel_details
 -- about: A kernel that ran takes time. No real file has a duration of 0, and no document excludes it.
 -- message: {name} lasts 0 us: a kernel that ran takes time
-select cycle, row, word(name) as name from kernels where duration_ns = 0
+select cycle, row, word(name) as name from kernel_lines where duration_ns = 0
 
 -- check: no_kernel_is_written_twice
 -- code: I114
 -- headline: a row is written twice
--- needs: kernels
+-- needs: kernel_lines
 -- in: kernel_details
 -- about: No two rows of kernel_details are the same in every column: one of them would start in the same ns, on one stream.
 -- source: real output of torch_npu levels 0, 1 and 2 (msinsight test data, eight directories)
@@ -271,8 +271,8 @@ select cycle, row, word(name) as name from kernels where duration_ns = 0
 select cycle, row, word(name) as name, start_ns / 1000 as start_us
 from (
   select cycle, row, name, start_ns, row_number() over (partition by cycle, start_ns, print order by row) as time
-  from kernels
-  semi join (select cycle, start_ns from kernels group by all having count(*) > 1) using (cycle, start_ns))
+  from kernel_lines
+  semi join (select cycle, start_ns from kernel_lines group by all having count(*) > 1) using (cycle, start_ns))
 where time > 1
 
 -- check: kernels_wait_for_the_one_before
@@ -336,7 +336,7 @@ where is_off and (off <= 0.1 * known or off <= 0.9 * known and others_known > 0 
 -- check: l2_cache_names_the_kernels
 -- code: I113
 -- headline: l2_cache and kernel_details name a task differently
--- needs: kernels, l2_cache
+-- needs: kernel_lines, l2_cache
 -- in: l2_cache
 -- about: A task of l2_cache that kernel_details knows (by stream and task) has the same name there; MindSpore puts the operator that
 --   launched a kernel before its name. Where most differ the file is of another run.
@@ -354,7 +354,7 @@ where is_known and not is_met and 2 * wrong <= known
 
 -- check: cached_tasks_are_kernels
 -- code: I113
--- needs: kernels, l2_cache
+-- needs: kernel_lines, l2_cache
 -- in: l2_cache
 -- about: Some task of l2_cache that has a name is a kernel of kernel_details: stream, task and name are those of a row.
 -- source: msprof: get_l2_cache_data.py (add_op_name: N/A where no operator of the task is known); real output of torch_npu level 1
@@ -376,12 +376,12 @@ where not is_met and lost <= 0.1 * rows
 -- code: I113
 -- headline: the trace marks no step
 -- layouts: pt-npu
--- needs: view_spans, kernels | step_trace_time
+-- needs: view_spans, kernel_lines | step_trace_time
 -- about: Where the host was traced and a table names steps, the trace marks them: ProfilerStep#N.
 -- source: real output of torch_npu level 1, both ranks
 -- message: it marks no step, and kernel_details.csv or step_trace_time.csv name {steps}
 select cycle, some_of(list(step order by step)) as steps
-from (select cycle, step from kernels union select cycle, step from step_trace_time) semi join traced_on_host using (cycle)
+from (select cycle, step from kernel_lines union select cycle, step from step_trace_time) semi join traced_on_host using (cycle)
 where step is not null and cycle not in (select cycle from view_step_marks)
 group by cycle
 
@@ -470,7 +470,7 @@ from cached_kernels group by cycle having lost > 1 and lost > 0.1 * count(*)
 -- code: I103
 -- headline: kernel_details and the trace differ
 -- layouts: pt-npu
--- needs: kernels, view_spans
+-- needs: kernel_lines, view_spans
 -- in: kernel_details
 -- files: trace_view
 -- about: A kernel is drawn in the lane of its stream. An error of a stream of which nine in ten kernels are; else a warning where nine in ten of all
@@ -484,8 +484,8 @@ with hardware as (
   where lanes.name = number_of('Ascend Hardware') and try_cast(depth as bigint) is not null
   group by all),
 placed as (
-  select kernels.cycle, row, kernels.name, kernels.start_ns, stream, lanes[1] as lane, list_contains(lanes, stream) as is_met
-  from kernels join hardware using (cycle, name, start_ns)
+  select kernel_lines.cycle, row, kernel_lines.name, kernel_lines.start_ns, stream, lanes[1] as lane, list_contains(lanes, stream) as is_met
+  from kernel_lines join hardware using (cycle, name, start_ns)
   where stream >= 0),
 shares as (
   select cycle, stream, count(*) as rows, count(*) filter (not is_met) as unmet from placed group by cycle, stream),
@@ -502,7 +502,7 @@ where not is_met and (is_usual or is_usual_of_stream)
 -- severity: warning
 -- invariant: nothing_overlaps_on_a_stream
 -- layouts: pt-npu, ms-2.5+
--- needs: kernels
+-- needs: kernel_lines
 -- in: kernel_details
 -- about: A stream runs one kernel at a time: none begins before the one above on its stream ended. Not checked where more than one in ten does. A
 --   warning: several parts of one task (with a Context ID) run at once, streams of a graph share the stream that runs them, and no public
@@ -513,7 +513,7 @@ where not is_met and (is_usual or is_usual_of_stream)
 with ordered as (
   select cycle, row, name, stream, start_ns, max(start_ns + duration_ns) over (
       partition by cycle, device, stream order by start_ns, row rows between unbounded preceding and 1 preceding) as before_ns
-  from kernels where stream >= 0 and duration_ns is not null
+  from kernel_lines where stream >= 0 and duration_ns is not null
     and core in (number_of('AI_CORE'), number_of('AI_VECTOR_CORE'), number_of('MIX_AIC'), number_of('MIX_AIV')))
 select cycle, row, word(name) as name, stream, (before_ns - start_ns) / 1000 as early_us
 from (select *, count(*) over (partition by cycle) as rows from ordered)
@@ -550,14 +550,14 @@ where count < most
 -- headline: a lane without an event
 -- layouts: pt-npu
 -- where: level1
--- needs: kernels, processes, view_spans
+-- needs: kernel_lines, processes, view_spans
 -- files: kernel_details
 -- about: Where kernels ran, Overlap Analysis has events: msprof makes them of the kernels.
 -- source: msprof: overlap_analysis_assembler.cpp (Free is all that is left between the first and the last task); both real ranks of torch_npu
 --   level 1
 -- message: Overlap Analysis is named, and has no event, though {kernels} kernels ran
 select cycle, count(*) as kernels
-from kernels
+from kernel_lines
 where cycle in (select cycle from processes where is_name and text = number_of('Overlap Analysis'))
   and cycle not in (select cycle from view_spans semi join (from lanes where name = number_of('Overlap Analysis')) as overlap using (cycle, thread))
 group by cycle
@@ -565,14 +565,14 @@ group by cycle
 -- check: kernels_list_their_tensors
 -- code: I105
 -- headline: the tensors of a kernel differ
--- needs: kernels
+-- needs: kernel_lines
 -- in: kernel_details
 -- about: Shapes, types and formats of a kernel list the same tensors: the writer adds the three of each tensor at once. Not checked where one in ten does
 --   not.
 -- source: msprof: cann_trace_db_dumper.cpp (AddTensorShapeInfo; N/A where there are none); all kernels of both real ranks of torch_npu level 1
 -- message: {name} lists {tensors}
 select cycle, row, word(name) as name, word(odd_tensors) as tensors
-from (select *, count(*) over (partition by cycle) as rows from kernels)
+from (select *, count(*) over (partition by cycle) as rows from kernel_lines)
 where odd_tensors is not null
 qualify count(*) over (partition by cycle) <= greatest(0.1 * rows, 1)
 

@@ -15,14 +15,17 @@ _SUMS = "kernel_groups"
 def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Executions]:
     """Return the executions on the devices of each cycle, by its number.
 
-    Fills the table `steps`, and those that follow from `kernels`. Raises `OSError` if the memory of this machine is not enough.
+    Fills the table `steps`, and those that follow from `kernel_lines`. Raises `OSError` if the memory of this machine is not
+    enough.
     """
     if not cycles:
         return {}
     numbers_of: dict[int, list[int]] = {cycle: [] for cycle in cycles}
     edges: dict[int, list[tuple[int, int]]] = {cycle: [] for cycle in cycles}
     batch.fill("steps", f"from kernel_steps where cycle in ({', '.join(map(str, cycles))})")
-    for cycle, number in batch.execute("select distinct cycle, step from kernels where step is not null order by all"):
+    for cycle, number in batch.execute(
+        "select distinct cycle, step from kernel_lines where step is not null order by all"
+    ):
         numbers_of[cycle].append(number)
     for cycle, start_ns, end_ns in batch.execute("select cycle, start_ns, end_ns from steps order by cycle, step"):
         if cycle in edges:

@@ -98,16 +98,16 @@ where times > 1;
 -- its name there.
 create view drawn_kernels as
 with names as (
-  select number as listed, number as name from words where number in (select name from kernels)
+  select number as listed, number as name from words where number in (select name from kernel_lines)
   union all
   select endings.number, words_of.number
   from (
     select number, unnest(list_transform(range(2, len(parts) + 1), lambda first: array_to_string(parts[first:], '/'))) as ending
     from (select number, string_split(text, '/') as parts from words where contains(text, '/') and number in (
-      select name from kernels))) as endings
+      select name from kernel_lines))) as endings
   join words as words_of on words_of.text = endings.ending)
 select listed.cycle, listed.row, listed.name, listed.duration_ns as listed_ns, view_spans.duration_ns as drawn_ns
-from (select cycle, row, name, duration_ns, start_ns + unnest([-1, 0, 1]) as near_ns from kernels) as listed
+from (select cycle, row, name, duration_ns, start_ns + unnest([-1, 0, 1]) as near_ns from kernel_lines) as listed
 join names on names.listed = listed.name
 join view_spans on view_spans.cycle = listed.cycle and view_spans.name = names.name and view_spans.start_ns = listed.near_ns;
 
@@ -152,24 +152,6 @@ select cycle, depth::varchar as depth, any_value(scope) as scope, min(start_ns) 
   1::bigint as times
 from numbered group by cycle, depth, block;
 
--- What a kernel is an execution of is its type, or at level 0, which has none, its name without the number
--- behind it.
-create view fill_kernel_operators as
-select type, name, operator, is_collective(operator) as is_collective
-from (
-  select type, kinds.name, if(types.text in ('N/A', ''), regexp_replace(names.text, '[_0-9]+$', ''), types.text) as operator
-  from (select distinct type, name from kernels) as kinds
-  join words as types on types.number = type
-  join words as names on names.number = kinds.name);
-
--- Kernels added up, by the number of the step in the file.
-create view fill_kernel_sums as
-select cycle, type, name, step as number, shapes, count(*) as calls, within(sum(duration_ns)) as total_ns,
-  count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place,
-  max(start_ns) as last_ns, arg_max(row, start_ns) as last_place
-from kernels
-group by all;
-
 -- The host's steps as trace_view marks them (ProfilerStep#N); none where it marks other steps than kernels name.
 create view kernel_steps as
 with marked as (
@@ -178,38 +160,25 @@ with marked as (
   from view_step_marks where regexp_full_match(label, '[0-9]{1,18}')
   group by cycle
   having count(start_ns) = count(*) and count(duration_ns) = count(*)),
-named as (select cycle, list_sort(list(distinct step)) as numbers from kernels where step is not null group by cycle)
+named as (select cycle, list_sort(list(distinct step)) as numbers from kernel_lines where step is not null group by cycle)
 select cycle, unnest(range(len(numbers)))::integer as step, unnest(numbers) as number, null::integer as thread,
   unnest(edges)[1] as start_ns, unnest(edges)[2] as end_ns
 from marked join named using (cycle, numbers);
-
--- The same by operator and step: two types may be one operator, because level 0 has types of collectives only.
-create view fill_kernel_groups as
-with placed as (
-  select *, if(number is null, null, dense_rank() over (partition by cycle order by number) - 1) as step
-  from kernel_sums join kernel_operators using (type, name))
-select cycle, operator, name, step, shapes, within(sum(calls)) as calls, within(sum(total_ns)) as total_ns,
-  within(sum(total_ns)) as self_ns, within(sum(unfilled)) as unfilled, min(first_ns) as first_ns,
-  arg_min(first_place, first_ns) as first_place, max(last_ns) as last_ns, arg_max(last_place, last_ns) as last_place
-from placed
-group by all
-order by cycle, step nulls first, first_ns nulls first, first_place nulls first, operator nulls first, name nulls first,
-  shapes nulls first;
 
 -- Kernels that are no communication by device, type and core, as op_statistic counts them.
 create view fill_kernel_kinds as
 select cycle, word(device) as device, word(type) as type, word(core) as core, count(*) as rows,
   within(sum(duration_ns)) / 1000 as total_us, min(duration_ns) / 1000 as least_us, max(duration_ns) / 1000 as most_us, min(row) as row
-from kernels
+from kernel_lines
 where core not in (number_of('HCCL'), number_of('COMMUNICATION'))
-group by cycle, kernels.device, kernels.type, kernels.core;
+group by cycle, kernel_lines.device, kernel_lines.type, kernel_lines.core;
 
 -- Kernels that are communication by name, without the operator that launched them, which MindSpore puts before it; how many of
 -- them lie in no step of a file that has steps.
 create view kernel_collectives as
 select cycle, name, count(*) as calls, count(*) filter (step_text in (number_of(''), number_of('N/A'))) as outside,
   arg_max(start_ns, row) as start_ns
-from (select cycle, row, step_text, start_ns, regexp_extract(word(name), '[^/]*$') as name from kernels
+from (select cycle, row, step_text, start_ns, regexp_extract(word(name), '[^/]*$') as name from kernel_lines
   where core in (number_of('HCCL'), number_of('COMMUNICATION')))
 group by cycle, name;
 
@@ -218,7 +187,7 @@ create view fill_kernel_gaps as
 select cycle, row, wait_ns, greatest(start_ns - ended_ns, 0) as gap_ns
 from (
   select cycle, row, start_ns, wait_ns, lag(start_ns + duration_ns) over (partition by cycle, device order by row) as ended_ns
-  from kernels)
+  from kernel_lines)
 where wait_ns is not null and ended_ns is not null;
 
 create view wait_counts as
@@ -262,10 +231,10 @@ where is_another_unit(factors, usual);
 create view fill_task_tracks as
 with tasks as (
   select cycle, row, stream_id as stream, task_id as task, op_name as text from l2_cache
-  where op_name <> 'N/A' and cycle in (select distinct cycle from kernels where stream is not null and task is not null)),
+  where op_name <> 'N/A' and cycle in (select distinct cycle from kernel_lines where stream is not null and task is not null)),
 met as (
   select distinct cycle, stream, task, name
-  from kernels semi join (select distinct cycle, stream, task from tasks) using (cycle, stream, task)),
+  from kernel_lines semi join (select distinct cycle, stream, task from tasks) using (cycle, stream, task)),
 known as (select met.*, text as kernel from met join words on words.number = met.name)
 select tasks.cycle, row, any_value(tasks.text) as name, tasks.stream, tasks.task, min(kernel) as kernel, count(kernel) > 0 as is_known,
   coalesce(bool_or(kernel = tasks.text or ends_with(kernel, '/' || tasks.text)), false) as is_met
@@ -280,12 +249,12 @@ group by cycle;
 
 -- Kernels on one core of AI Core in the streams that l2_cache has, whether it has them.
 create view fill_cached_kernels as
-select kernels.cycle, row, kernels.name, kernels.stream, kernels.task, cached.task is not null as is_met
-from kernels
+select kernel_lines.cycle, row, kernel_lines.name, kernel_lines.stream, kernel_lines.task, cached.task is not null as is_met
+from kernel_lines
 left join (select distinct cycle, stream_id as stream, task_id as task from l2_cache) as cached
-  on cached.cycle = kernels.cycle and cached.stream = kernels.stream and cached.task = kernels.task
-where kernels.core in (number_of('AI_CORE'), number_of('AI_VECTOR_CORE')) and kernels.task >= 0
-  and kernels.cycle in (select cycle from task_counts where 2 * wrong <= known and known > 0);
+  on cached.cycle = kernel_lines.cycle and cached.stream = kernel_lines.stream and cached.task = kernel_lines.task
+where kernel_lines.core in (number_of('AI_CORE'), number_of('AI_VECTOR_CORE')) and kernel_lines.task >= 0
+  and kernel_lines.cycle in (select cycle from task_counts where 2 * wrong <= known and known > 0);
 
 -- Operators of the host in the trace, steps excepted.
 create view traced_operators as
@@ -365,3 +334,25 @@ called as (
 select called.cycle, called.row, name, start_ns, ended.cycle is not null as has_end
 from called left join ended
   on ended.cycle = called.cycle and ended.id is not distinct from called.id and ended.id_text is not distinct from called.id_text;
+
+create view operators_in_trace_views as
+select events.cycle, row, step, words.text as name, words.text as type, 1::bigint as calls, events.thread, events.start_ns, duration_ns
+from view_spans as events
+join words on words.number = events.name
+left join step_ranges as steps on steps.cycle = events.cycle and events.start_ns between steps.start_ns and steps.end_ns
+  and events.start_ns < next_ns
+where category = number_of('cpu_op') and not starts_with(words.text, 'ProfilerStep#');
+
+create view kernels_in_tables as
+with numbered as (
+  select distinct cycle, step as number, dense_rank() over (partition by cycle order by step) - 1 as step
+  from kernel_lines where step is not null)
+select lines.cycle, row, numbered.step, words.text as name, operator as type, if(is_collective, 'communication', 'compute') as kind,
+  1::bigint as calls, 'npu:' || nullif(word(device), '') as device, stream, word(shapes) as input_shapes, start_ns, duration_ns, wait_ns
+from kernel_lines as lines
+join words on words.number = lines.name
+join kernel_operators on kernel_operators.type = lines.type and kernel_operators.name = lines.name
+left join numbered on numbered.cycle = lines.cycle and numbered.number = lines.step;
+
+create view collectives_in_tables as
+select cycle, row, step, name, device, start_ns, duration_ns from kernels_in_tables where kind = 'communication';

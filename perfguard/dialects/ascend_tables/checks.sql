@@ -116,9 +116,7 @@ from operator_details where {part}_ns > {whole}_ns + 1
 -- about: Times of memory_record do not go back, component by component and device by device. Exact. The samples of the whole process
 --   (APP) are written apart from the allocator's.
 -- message: {component} at {at_us:.3f} us comes {back_us:g} us before its previous row
-select cycle, row, component, timestamp_ns / 1000 as at_us, (before_ns - timestamp_ns) / 1000 as back_us
-from (select *, lag(timestamp_ns) over (partition by cycle, component, device_type order by row) as before_ns from memory_record)
-where timestamp_ns < before_ns
+select cycle, row, component, timestamp_ns / 1000 as at_us, (before_ns - timestamp_ns) / 1000 as back_us from late_records
 
 -- check: module_memory_is_in_order
 -- code: I106
@@ -396,7 +394,7 @@ from communication_kernels where here = 1 and there = 1 and abs(start_ns - kerne
 -- about: Where step_trace_time names a step, some kernel has its Step Id. A warning: kernels of a graph belong to no step.
 -- message: no kernel has a Step Id, and step_trace_time.csv has step {steps}
 with unnamed as (
-  select cycle from (select distinct cycle, step_text from kernels where step_text is not null)
+  select cycle from (select distinct cycle, step_text from kernel_lines where step_text is not null)
   join words on words.number = step_text
   group by cycle having bool_and(trim(text) = ''))
 select cycle, some_of(list(step order by step)) as steps
@@ -416,7 +414,7 @@ group by cycle
 -- tolerance: 30 days for modules, an hour for records
 -- source: real output of torch_npu level 1, whose module samples begin 57 minutes before the first kernel; MindSpore 2.10
 -- message: its time is {apart_s:.6g} s from the first kernel
-with run as (select cycle, min(start_ns)::hugeint as first_ns, max(start_ns)::hugeint as last_ns from kernels group by cycle),
+with run as (select cycle, min(start_ns)::hugeint as first_ns, max(start_ns)::hugeint as last_ns from kernel_lines group by cycle),
 sampled as (
   select cycle, row, abs(timestamp_ns - first_ns) / 1e9 as apart_s,
     timestamp_ns not between first_ns - {reach_ns} and last_ns + {reach_ns} as is_far
@@ -530,7 +528,7 @@ where steps <> planned
 -- about: If the NPU was traced, kernel_details has rows: a profiler that loses the device writes all files and reports nothing.
 -- source: pytorch issue 192021 and the like
 -- message: the NPU was traced, but there is no kernel
-select cycle from cycles where cycle not in (select cycle from kernels)
+select cycle from cycles where cycle not in (select cycle from kernel_lines)
 
 -- check: something_ran_on_the_device
 -- in:
@@ -597,7 +595,7 @@ with launched as (
   select cycle, within(sum(count)) as launches from api_statistic where level = 'node' and api_name = 'launch' group by cycle),
 graphs as (
   select distinct cycle from api_statistic where is_call_of_a_graph(api_name)),
-ran as (select cycle, count(*) as rows from kernels group by cycle)
+ran as (select cycle, count(*) as rows from kernel_lines group by cycle)
 select cycle, launches, rows, launches - rows as lost,
   if(lost > 0.1 * launches + 2 * coalesce(collectives, 0), 'error', 'warning') as severity
 from launched join ran using (cycle)
@@ -683,7 +681,7 @@ where number > 1
 with known as (
   select cycle, max(times) > 1 as runs_again
   from (
-    select cycle, count(*) as times from kernels where stream >= 0 and task >= 0 group by cycle, device, stream, task)
+    select cycle, count(*) as times from kernel_lines where stream >= 0 and task >= 0 group by cycle, device, stream, task)
   group by cycle)
 select cycle, row, task_id as task, stream_id as stream, op_name as name, if(runs_again is null, 'warning', 'error') as severity
 from (
@@ -996,7 +994,7 @@ where len(json_extract_string(activities, '$[*]')) > len(list_distinct(json_extr
 -- code: I113
 -- headline: profiler_info contradicts the trace
 -- needs: profiler_info_run, {table}
--- each: table, activity = traced_names, CPU; kernels, NPU
+-- each: table, activity = traced_names, CPU; kernel_lines, NPU
 -- at: $.config.common_config.activities
 -- about: What is there was recorded: operators of the host with the activity CPU, kernels with NPU.
 -- message: {activities} are the activities, without {activity}, and the directory has what only {activity} records

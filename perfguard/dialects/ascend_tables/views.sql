@@ -15,7 +15,7 @@ with apart as (
   select cycle from (select distinct cycle from op_statistic where device_id is not null)
   semi join (select distinct cycle from kernel_kinds where device is not null) using (cycle)),
 untyped as (
-  select cycle from kernels group by cycle
+  select cycle from kernel_lines group by cycle
   having cycle not in (select cycle from kernel_kinds where type <> 'N/A')),
 there as (
   select cycle, if(cycle in (from apart), device, null) as device, type, core, sum(rows) as rows, sum(total_us) as total_us,
@@ -38,6 +38,12 @@ select distinct cycle, timestamp_ns as at_ns, total_allocated_bytes, total_reser
     partition by cycle, component, device_type order by row) end as grown_bytes
 from memory_record where component not in ('PTA+GE', 'MindSpore+GE', 'APP');
 
+-- Rows of memory_record whose time is before that of the row above of the same component and device.
+create view fill_late_records as
+select cycle, row, component, timestamp_ns, before_ns
+from (select *, lag(timestamp_ns) over (partition by cycle, component, device_type order by row) as before_ns from memory_record)
+where timestamp_ns < before_ns;
+
 -- Sums of both allocators (PTA+GE, MindSpore+GE) in memory_record: the row above each, what the row above and the last one of the other
 -- allocator add up to, and what was active at the last row of PTA. One pass over the rows, of which there may be millions.
 create view fill_record_sums as
@@ -49,11 +55,11 @@ with ordered as (
   from memory_record window near as (partition by cycle, file order by row)),
 added as (
   select *,
-    last_value(if(is_summed, total_allocated_bytes, null) ignore nulls) over before as allocated,
-    last_value(if(is_ge, total_allocated_bytes, null) ignore nulls) over before as allocated_of_ge,
-    last_value(if(is_summed, total_reserved_bytes, null) ignore nulls) over before as reserved,
-    last_value(if(is_ge, total_reserved_bytes, null) ignore nulls) over before as reserved_of_ge,
-    last_value(if(is_summed, total_active_bytes, null) ignore nulls) over before as active_there
+    arg_max(if(is_summed, total_allocated_bytes, null), row) over before as allocated,
+    arg_max(if(is_ge, total_allocated_bytes, null), row) over before as allocated_of_ge,
+    arg_max(if(is_summed, total_reserved_bytes, null), row) over before as reserved,
+    arg_max(if(is_ge, total_reserved_bytes, null), row) over before as reserved_of_ge,
+    arg_max(if(is_summed, total_active_bytes, null), row) over before as active_there
   from ordered window before as (partition by cycle, file order by row rows between unbounded preceding and current row))
 select cycle, row, component, timestamp_ns, above, above_ns, total_allocated_bytes, total_reserved_bytes, total_active_bytes,
   coalesce(allocated, 0) + coalesce(allocated_of_ge, 0) as allocated_there,
@@ -160,7 +166,7 @@ from (
   union all
   select cycle, 1, 'step_trace_time', 'step_trace_time.csv', step from step_trace_time
   union all
-  select cycle, 2, 'kernel_details', 'kernel_details.csv', step from kernels
+  select cycle, 2, 'kernel_details', 'kernel_details.csv', step from kernel_lines
   union all
   select cycle, 3, 'communication', 'communication.json', step_number(label)
   from listed
@@ -193,7 +199,7 @@ where here.count > coalesce(common.count, 0)
 create view fill_file_times as
 select cycle, slot, first_ns::hugeint as first_ns, last_ns::hugeint as last_ns
 from (
-  select cycle, 'kernel_details' as slot, min(start_ns) as first_ns, max(start_ns) as last_ns from kernels group by cycle
+  select cycle, 'kernel_details' as slot, min(start_ns) as first_ns, max(start_ns) as last_ns from kernel_lines group by cycle
   union all
   select cycle, 'memory_record', min(timestamp_ns), max(timestamp_ns) from memory_record group by cycle
   union all
@@ -252,7 +258,7 @@ select cycle from cycles where layout <> 'pt-npu' and cycle in (select cycle fro
 union all
 select cycle from cycles
 where layout = 'pt-npu' and cycle in (select cycle from named_steps where slot = 'step_trace_time')
-  and cycle in (select cycle from kernels where step_text in (select number from words where trim(text) = ''));
+  and cycle in (select cycle from kernel_lines where step_text in (select number from words where trim(text) = ''));
 
 -- What components have allocated; of several files of a cycle the last one counts.
 create view memory_components as

@@ -64,10 +64,10 @@ where records.cycle in (select cycle from db_memory_record group by cycle having
 create view fill_summed_records as
 select *, lag(timestamp_ns) over records as above_ns,
   if(lead(component) over records = 'PTA+GE', lead(timestamp_ns) over records, null) as below_ns,
-  coalesce(last_value(if(component = 'PTA', total_allocated_bytes, null) ignore nulls) over before, 0) as pta_allocated_bytes,
-  coalesce(last_value(if(component = 'GE', total_allocated_bytes, null) ignore nulls) over before, 0) as ge_allocated_bytes,
-  coalesce(last_value(if(component = 'PTA', total_reserved_bytes, null) ignore nulls) over before, 0) as pta_reserved_bytes,
-  coalesce(last_value(if(component = 'GE', total_reserved_bytes, null) ignore nulls) over before, 0) as ge_reserved_bytes
+  coalesce(arg_max(if(component = 'PTA', total_allocated_bytes, null), row) over before, 0) as pta_allocated_bytes,
+  coalesce(arg_max(if(component = 'GE', total_allocated_bytes, null), row) over before, 0) as ge_allocated_bytes,
+  coalesce(arg_max(if(component = 'PTA', total_reserved_bytes, null), row) over before, 0) as pta_reserved_bytes,
+  coalesce(arg_max(if(component = 'GE', total_reserved_bytes, null), row) over before, 0) as ge_reserved_bytes
 from memory_records
 where cycle in (select cycle from memory_records where component = 'PTA+GE')
 window records as (partition by cycle order by row),

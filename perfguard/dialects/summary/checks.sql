@@ -58,6 +58,17 @@ select here.cycle, here.slot as place, here.file, here.stem || here.others as ot
 from read as here anti join read as there on here.cycle = there.cycle and here.slot <> there.slot and here.stem = there.stem
 where here.cycle in (from by_default) or here.cycle in (select cycle from read where slot = 'summary_lineage')
 
+-- check: every_summary_file_has_its_lineage
+-- code: A102
+-- severity: note
+-- needs: summary_lineage
+-- in: summary_lineage
+-- about: Where SummaryCollector collected nothing else, the lineage is alone, and nothing in it says whether that is so.
+-- message: it is alone: nothing else was collected, or its other half, {other}, is missing
+select cycle, file, if(ends_with(name, '_lineage'), name[:-9], name) || '_MS' as other
+from files
+where slot = 'summary_lineage' and file is not null and cycle not in (select cycle from files where slot = 'summary_events')
+
 -- check: a_summary_has_every_step_of_its_frequency
 -- code: C101
 -- needs: summary_events
@@ -213,7 +224,7 @@ where (cycle, file, number) not in (select (cycle, file, number) from saved)
 -- message: the graph follows the values of step {step}
 select cycle, file, row, before as step
 from (
-  select *, last_value(if(kind = 'summary' and contains(tags, '/auto'), step, null) ignore nulls) over (
+  select *, arg_max(if(kind = 'summary' and contains(tags, '/auto'), step, null), row) over (
     partition by cycle, file order by row) as before
   from summary_events)
 where kind = 'graph_def' and before is not null
@@ -227,7 +238,7 @@ where kind = 'graph_def' and before is not null
 -- message: the {kind} follows the {before}
 select cycle, file, row, kind, before
 from (
-  select cycle, file, row, kind, last_value(if(kind = 'train_lineage' or kind = 'user_defined_info', kind, null) ignore nulls) over (
+  select cycle, file, row, kind, arg_max(if(kind = 'train_lineage' or kind = 'user_defined_info', kind, null), row) over (
     partition by cycle, file order by row rows between unbounded preceding and 1 preceding) as before,
     bool_or(kind = 'train_lineage') over (partition by cycle, file order by row rows between unbounded preceding and 1 preceding) as is_trained
   from summary_lineage)

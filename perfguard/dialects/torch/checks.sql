@@ -46,8 +46,8 @@ group by cycle, process
 -- about: Every operator has an External id where one has. Exact.
 -- message: {name} has no External id
 select cycle, row, word(name) as name
-from operators
-where external_id is null and cycle in (select distinct cycle from operators where external_id is not null)
+from trace_operators
+where external_id is null and cycle in (select distinct cycle from trace_operators where external_id is not null)
 
 -- check: the_external_id_of_an_operator_is_its_own
 -- code: I114
@@ -56,10 +56,10 @@ where external_id is null and cycle in (select distinct cycle from operators whe
 -- message: {name}: External id {external_id} is that of event {earlier} as well
 with shared as (
   select cycle, external_id, min(row) as earlier
-  from operators where known(external_id) > 0
+  from trace_operators where known(external_id) > 0
   group by all having count(*) > 1)
 select cycle, row, word(name) as name, external_id, earlier
-from operators join shared using (cycle, external_id)
+from trace_operators join shared using (cycle, external_id)
 where row > earlier
 
 -- check: events_are_numbered_through
@@ -133,13 +133,13 @@ where inner_one.outlives_ns > 1000 and inner_one.left_ns > 1000
 with unmet as (
   -- Nearly all are met to the nanosecond.
   select ends.* from forward_to_backward as ends
-  anti join operators on operators.cycle = ends.cycle and operators.thread = ends.thread
-    and operators.start_ns = ends.time_ns
+  anti join trace_operators on trace_operators.cycle = ends.cycle and trace_operators.thread = ends.thread
+    and trace_operators.start_ns = ends.time_ns
   where time_ns is not null),
 near as (
   select cycle, row
   from (select cycle, row, thread, time_ns + unnest([-2, -1, 1, 2]) as start_ns from unmet)
-  semi join operators using (cycle, thread, start_ns))
+  semi join trace_operators using (cycle, thread, start_ns))
 select cycle, row, threads.thread, time_ns / 1000 as time_us
 from (from unmet anti join near using (cycle, row)) as lost join threads on threads.number = lost.thread
 
@@ -161,7 +161,7 @@ stopping as (
   select windows.cycle, threads.number as thread from windows cross join threads
   where windows.cycle not in (select distinct cycle from marking) or (windows.cycle, threads.thread) in (from marking)),
 shown as (
-  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, true as is_work from operators
+  select cycle, row, name, thread, start_ns, start_ns + duration_ns as end_ns, true as is_work from trace_operators
   union all
   select cycle, row, name, thread, time_ns, time_ns, true from instants
   where category = number_of('cpu_instant_event') and name = number_of('[memory]')
@@ -192,15 +192,15 @@ where (start_ns < begin_ns - 1000 or end_ns > stop_ns + 1000)
 --   c10/core/Allocator.cpp asks the state of the thread, and profile_all_threads has a global one (pytorch issues 166121 and 192290)
 -- message: memory was to be profiled; {allocating} operators allocate, but no memory event is there (torch records
 --   none with profile_all_threads: then leave one of the two out)
-select operators.cycle, count(*) as allocating, if(bool_or(coalesce(profile_memory = 1, false)), 'warning', 'error') as severity
-from operators left join traces using (cycle)
-where operators.cycle not in (select distinct cycle from memory_events)
-  and operators.cycle in (select cycle from processes where is_name)
+select trace_operators.cycle, count(*) as allocating, if(bool_or(coalesce(profile_memory = 1, false)), 'warning', 'error') as severity
+from trace_operators left join traces using (cycle)
+where trace_operators.cycle not in (select distinct cycle from memory_events)
+  and trace_operators.cycle in (select cycle from processes where is_name)
   and name = number_of('aten::empty_like')
   and input_shapes in (
     select number from words
     where starts_with(text, '[[') and not regexp_matches(regexp_extract(text, '^\[\[([^]]*)\]', 1), '(^|[ ,])0([ ,]|$)'))
-group by operators.cycle
+group by trace_operators.cycle
 
 -- check: what_was_to_be_recorded_is_there
 -- when: shapes
@@ -209,7 +209,7 @@ group by operators.cycle
 --   nothing have no shapes to record.
 -- message: shapes were to be recorded; none of {operators} operators has Input Dims
 select cycle, count(*) as operators
-from operators
+from trace_operators
 group by cycle
 having count(input_shapes) = 0 and count(*) filter (name in (
   select number from words
@@ -250,7 +250,7 @@ group by cycle
 -- message: its last operator ends {after_s:.1f} s before the time in its name ({named_ns} ns)
 select cycle, (any_value(named_ns)::hugeint - any_value(base_ns) - max(start_ns + duration_ns)) / 1e9 as after_s,
   any_value(named_ns) as named_ns
-from operators join traces using (cycle)
+from trace_operators join traces using (cycle)
 group by cycle
 having after_s not between -60 and 6 * 3600
 
@@ -376,7 +376,7 @@ with marking as (
   select cycle, any_value(thread) as thread from step_marks group by cycle having count(distinct thread) = 1 and count(*) > 1),
 placed as (
   select spans.cycle, spans.row, spans.name, spans.start_ns, spans.category,
-    last_value(marks.start_ns + marks.duration_ns ignore nulls) over (
+    arg_max(marks.start_ns + marks.duration_ns, marks.start_ns) over (
       partition by spans.cycle order by spans.start_ns, marks.row is null rows unbounded preceding) as end_ns,
     min(marks.start_ns) over (partition by spans.cycle) as first_ns, max(marks.start_ns) over (partition by spans.cycle) as last_ns,
     marks.row as mark

@@ -1,19 +1,66 @@
--- What a torch trace measures.
+-- What a torch trace measures of devices: what ran there, and what the host called of their runtime.
 
--- metric: device_calls
--- needs: spans
--- about: How often a step launches work, copies and waits for a device, the median of the steps: one step that empties a cache does not
---   move it. Without steps, the calls of the window.
+-- metric: kernel_calls, kernel_total_ns
+-- needs: windows, device_details, device_work_inside
+-- about: How often each kernel, copy or set ran in the window, and how long.
+select cycle, word(name) as subject, count(*), within(sum(duration_ns)) from device_work_inside group by cycle, name
+
+-- metric: kernel_time
+-- needs: windows, device_details, device_work_inside
+-- digits: 3
+-- about: The time of each kernel, a sample of each step that launched it; without steps that of the window.
+select cycle, word(name) as subject, list(total_ns / 1000 order by step)
+from (select cycle, name, step, sum(duration_ns) as total_ns from device_work_inside group by all)
+group by cycle, name
+
+-- metric: copies, copied_bytes
+-- needs: windows, device_details, device_work_inside
+-- about: How often a kind of copy (HtoD, DtoH, DtoD, ...) ran on the devices, and how many bytes it moved, a sample of each step, of the
+--   step that launched it. Sets are none.
+with copied as (
+  select cycle, step, coalesce(nullif(regexp_extract(text, '^Mem[a-z]+ ([A-Za-z]+)', 1), ''), text) as subject, count(*) as copies,
+    if(count(bytes) = count(*), within(sum(bytes)), null) as copied
+  from device_work_inside join words on words.number = name
+  where kind = 'copy'
+  group by all),
+kinds as (select cycle, subject, bool_and(copied is not null) as is_known from copied group by all)
+select kinds.cycle, kinds.subject, list(coalesce(copies, 0) order by counted_steps.step),
+  list(if(is_known, coalesce(copied, 0), null) order by counted_steps.step)
+from kinds
+join counted_steps using (cycle)
+left join copied on copied.cycle = kinds.cycle and copied.subject = kinds.subject and copied.step is not distinct from counted_steps.step
+group by all
+
+-- metric: launches, synchronisations
+-- needs: windows, device_details
+-- about: How often a step launches work on a device (a graph is one launch), and waits for one, a sample a step: of the median, which one
+--   step that empties a cache does not move. Unknown where no name of a call says what it does.
+with counts as (
+  select cycle, step, count(*) filter (kind in ('kernel', 'graph')) as launches,
+    count(*) filter (kind = 'synchronise') as synchronisations, count(kind) as known
+  from calls_in_steps where not is_inside
+  group by cycle, step)
+select counted_steps.cycle, '' as subject, list(if(is_known, coalesce(launches, 0), null) order by counted_steps.step),
+  list(if(is_known, coalesce(synchronisations, 0), null) order by counted_steps.step)
+from counted_steps
+join (select cycle, sum(known) > 0 as is_known from counts group by cycle) as called on called.cycle = counted_steps.cycle
+left join counts on counts.cycle = counted_steps.cycle and counts.step is not distinct from counted_steps.step
+group by counted_steps.cycle
+
+-- metric: device_time
+-- needs: windows, device_details, device_work_inside
+-- digits: 3
+-- about: What a device did between the first and the last thing that it ran in the window, divided by the steps. Computing, copying alone,
+--   exposed communication and idle add up to it.
 with parts as (
-  select cycle, step from steps
-  union all
-  select distinct cycle, null from call_sums where cycle not in (select cycle from steps)),
-kinds as (select unnest(['launches', 'copies', 'synchronisations']) as kind),
-counts as (
-  select cycle, kind, if(cycle in (select cycle from steps), inside, null) as step, sum(calls) as calls from call_sums group by all)
-select parts.cycle, kinds.kind as subject, quantile_disc(coalesce(calls, 0)::bigint, 0.5)
-from parts
-semi join call_sums using (cycle)
-cross join kinds
-left join counts on counts.cycle = parts.cycle and counts.kind = kinds.kind and counts.step is not distinct from parts.step
-group by parts.cycle, kinds.kind
+  unpivot device_parts on computing, communication, exposed_communication, exposed_copying, idle into name part value part_ns)
+select cycle, device || ':' || part as subject, [part_ns / 1000 / coalesce(nullif(steps, 0), 1)]
+from parts join windows using (cycle)
+
+-- metric: collective_durations_ns
+-- needs: windows, device_details, device_work_inside
+-- about: How long each collective lasted on its device, in the order of their starts. It runs there until all ranks have come, so it is
+--   shortest on the rank that came last.
+select cycle, word(name) as subject, list(duration_ns order by start_ns, duration_ns)
+from device_work_inside where kind = 'communication'
+group by cycle, name

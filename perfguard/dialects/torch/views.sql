@@ -2,7 +2,7 @@
 -- and Runtime (real output of 1.8).
 
 -- Operators of the host. Categories of torch 1.12 and later.
-create view operators as
+create view trace_operators as
 select * from spans where category = number_of('cpu_op');
 
 create view step_marks as
@@ -50,14 +50,14 @@ where category in (number_of('user_annotation'), number_of('Operator'))
 
 -- Calls of a device's runtime or driver, and the last step that had begun. (No asof join: prepared, duckdb 2.0 fails when it meets
 -- no row the second time.)
-create view launches as
-select * exclude (is_call, mark), last_value(mark ignore nulls) over (
+create view runtime_calls as
+select * exclude (is_call, mark), max(mark) over (
   partition by cycle order by start_ns, is_call rows unbounded preceding) as step
 from (
-  select cycle, row, name, start_ns, correlation, true as is_call, null::integer as mark from spans
+  select cycle, row, name, category, thread, start_ns, duration_ns, correlation, external_id, true as is_call, null::integer as mark from spans
   where category in (select number from words where regexp_matches(text, '_(runtime|driver)$') or text = 'Runtime')
   union all
-  select cycle, null, null, start_ns, null, false, step from steps)
+  select cycle, null, null, null, null, start_ns, null, null, null, false, step from steps)
 qualify is_call;
 
 -- Collectives of the host that are annotated beside its operators.
@@ -89,18 +89,19 @@ allocated as (
   select cycle, address from events
   where bytes > 0 and not is_mapped and address is not null and cycle in (select distinct cycle from emptied)),
 doubtful as (select cycle, row from emptied anti join allocated using (cycle, address)),
+placed as (
+  select *, row_number() over (partition by cycle, device_type, device_number order by time_ns, number, row) as place
+  from events where cycle in (select distinct cycle from doubtful)),
 reported as (
   select events.cycle, events.row, bytes, doubtful.row is not null as is_doubtful,
-    last_value(if(is_mapped or is_doubtful, null, total_bytes) ignore nulls) over (
-      partition by events.cycle, device_type, device_number order by time_ns, number, events.row
-      rows between unbounded preceding and 1 preceding) as account
-  from events left join doubtful using (cycle, row)
-  where events.cycle in (select distinct cycle from doubtful)),
+    arg_max(if(is_mapped or is_doubtful, null, total_bytes), place) over (
+      partition by events.cycle, device_type, device_number order by place rows between unbounded preceding and 1 preceding) as account
+  from placed as events left join doubtful using (cycle, row)),
 unmapped as (select cycle, row from reported where is_doubtful and coalesce(account + bytes <> 0, true))
 select * from events anti join unmapped using (cycle, row)
 where not is_mapped;
 
--- The level of each device's memory (`cpu`, `cuda:0`; of other types c10::DeviceType) after its events, and before. Ev Idx numbers the
+-- The level of each device's memory (`cpu`, `cuda:0`, `hip:0`; of other types c10::DeviceType) after its events, and before. Ev Idx numbers the
 -- events thread by thread (a backward thread, a forked task), so it orders only those of one moment: by their times the account of each
 -- device adds up on every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13.
 -- Of the host, a release counts if the window saw the allocation. torch tells no other, as it knows no size, unless an earlier window of
@@ -112,7 +113,7 @@ with earlier as (
   group by cycle, address having arg_min(bytes, (time_ns, number, row)) < 0),
 events as (
   select cycle, time_ns, bytes, row_number() over (partition by cycle order by time_ns, number, row) as place,
-    case device_type when 0 then 'cpu' when 1 then 'cuda' else 'device' || device_type end
+    case device_type when 0 then 'cpu' when 1 then 'cuda' when 6 then 'hip' else 'device' || device_type end
       || if(coalesce(device_number, -1) < 0, '', ':' || device_number) as device
   from own_memory_events anti join earlier using (cycle, row) where device_type is not null)
 select cycle, device, place, time_ns, level, within(level::hugeint - bytes) as before
@@ -122,10 +123,11 @@ from (select *, within(sum(bytes) over (partition by cycle, device order by plac
 -- a tensor, which it makes between steps (autograd/profiler.py, record_function).
 create view fill_operator_sums as
 with added as (
-  select cycle, name, step, count(*) as calls, within(sum(duration_ns)) as total_ns, within(sum(self_ns)) as self_ns,
-    count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns, arg_min(row, start_ns) as first_place
+  select cycle, name, step, coalesce(on_device, false) as on_device, count(*) as calls, within(sum(duration_ns)) as total_ns,
+    within(sum(self_ns)) as self_ns, count(*) filter (start_ns = 0 and duration_ns = 0) as unfilled, min(start_ns) as first_ns,
+    arg_min(row, start_ns) as first_place
   from executions where counts
-  group by cycle, name, step)
+  group by all)
 select cycle, name as operator, name, step, null::integer as shapes, added.* exclude (cycle, name, step)
 from added
 where not (step is null and cycle in (select distinct cycle from steps)
@@ -141,22 +143,19 @@ from (
   where counts and input_shapes is not null and (step is not null or cycle not in (select distinct cycle from steps))
   group by all);
 
--- What calls do, by their names in CUDA's runtime and driver API (13.0) and in HIP's (7.0), and how often in which step; the others
+-- What calls do, by their names in CUDA's runtime and driver API (13.0), in HIP's (7.0) and in SYCL's (urEnqueueKernelLaunch); the others
 -- have no kind.
-create view call_sums as
-with kinds as (
-  select number,
-    case
-      when regexp_matches(text, 'LaunchKernel|LaunchCooperativeKernel|ModuleLaunchKernel|GraphLaunch') then 'launches'
-      when regexp_matches(text, 'Mem(cpy|set)') then 'copies'
-      when regexp_matches(text, 'Synchronize') then 'synchronisations'
-    end as kind
-  from words)
-select launches.cycle, kind, if(steps.end_ns >= launches.start_ns, launches.step, null) as inside, count(*) as calls
-from launches
-join kinds on kinds.number = launches.name
-left join steps on steps.cycle = launches.cycle and steps.step = launches.step
-group by all;
+create view call_kinds as
+select number,
+  case
+    when regexp_matches(text, 'GraphAdd') then null
+    when regexp_matches(text, 'GraphLaunch') then 'graph'
+    when regexp_matches(text, 'LaunchKernel|LaunchCooperativeKernel|KernelLaunch') then 'kernel'
+    when regexp_matches(text, 'Memcpy') then 'copy'
+    when regexp_matches(text, 'Memset') then 'set'
+    when regexp_matches(text, 'Synchronize') then 'synchronise'
+  end as kind
+from words;
 
 -- Python functions that torch traces.
 create view python_functions as
@@ -165,8 +164,8 @@ from spans join python_calls using (cycle, row);
 
 -- Operators that autograd numbers.
 create view autograd_operators as
-select operators.cycle, operators.row, name, thread, start_ns, sequence, coalesce(forward_thread, 0) > 0 as is_backward, forward_thread
-from host_details join operators using (cycle, row)
+select trace_operators.cycle, trace_operators.row, name, thread, start_ns, sequence, coalesce(forward_thread, 0) > 0 as is_backward, forward_thread
+from host_details join trace_operators using (cycle, row)
 where sequence is not null;
 
 -- The ends of flows from forward to backward, and the numbers of autograd of the operators that begin there. Times are rounded to ns.
@@ -176,3 +175,97 @@ from (select cycle, row, id, is_start, thread, time_ns, time_ns + unnest([-2, -1
   where id is not null and time_ns is not null) as ends
 join autograd_operators as operators on operators.cycle = ends.cycle and operators.thread = ends.thread
   and operators.start_ns = ends.start_ns and operators.is_backward = not ends.is_start;
+
+-- The names of devices: torch's `cuda:0` is hip:0 where calls of HIP are in the trace.
+create view device_families as
+select cycle,
+  case when bool_or(name in (select number from words where starts_with(text, 'hip'))) then 'hip'
+    when bool_or(name in (select number from words where starts_with(text, 'cu'))) then 'cuda' else 'device' end as family
+from runtime_calls group by cycle;
+
+-- Operators by the External id that Kineto writes to what they called and launched.
+create view operators_by_id as
+select cycle, external_id, if(count(distinct name) = 1, any_value(name), null) as name
+from trace_operators where known(external_id) > 0 group by cycle, external_id;
+
+create view operators_in_traces as
+select executions.cycle, executions.row, executions.step, words.text as name, words.text as type, 1::bigint as calls, nesting.thread,
+  if((executions.cycle, nesting.parent) in (select (cycle, row) from step_marks), null, nesting.parent) as parent, word(executions.input_shapes) as input_shapes, word(executions.input_types) as input_types, executions.start_ns,
+  executions.duration_ns, executions.self_ns
+from executions
+join words on words.number = executions.name
+left join nesting using (cycle, row)
+where not coalesce(on_device, false);
+
+-- Calls of the runtime or driver with the step that they are inside of, and what they do. `is_inside`: a call of the driver inside of one
+-- of the runtime that does the same: SYCL's launches by Level Zero's, CUDA's may by its own, and both are drawn.
+create view calls_in_steps as
+with kinds as (
+  select calls.*, kind, calls.category in (select number from words where ends_with(text, '_driver')) as is_of_driver
+  from runtime_calls as calls left join call_kinds on call_kinds.number = calls.name)
+select kinds.* exclude (step, is_of_driver), if(steps.end_ns >= kinds.start_ns, kinds.step, null) as step,
+  is_of_driver and kind is not null and coalesce(max(if(is_of_driver, null, bounded(kinds.start_ns) + bounded(duration_ns))) over (
+    partition by kinds.cycle, kinds.thread, kind order by kinds.start_ns, is_of_driver, kinds.row
+    rows between unbounded preceding and 1 preceding) > kinds.start_ns, false) as is_inside
+from kinds left join steps on steps.cycle = kinds.cycle and steps.step = kinds.step;
+
+create view launches_in_traces as
+select calls.cycle, calls.row, step, words.text as name, coalesce(kind, 'other') as kind, thread, word(operators_by_id.name) as operator,
+  start_ns, duration_ns, correlation
+from calls_in_steps as calls
+join words on words.number = calls.name
+left join operators_by_id on operators_by_id.cycle = calls.cycle and operators_by_id.external_id = calls.external_id;
+
+-- What ran on devices one by one.
+create view device_runs as
+select ran.cycle, ran.row, ran.step, counts, ran.name,
+  case when spans.category in (number_of('gpu_memcpy'), number_of('Memcpy')) then 'copy'
+    when spans.category in (number_of('gpu_memset'), number_of('Memset')) then 'set'
+    when is_collective then 'communication' else 'compute' end as kind,
+  coalesce(family, 'device') || ':' || device as device, stream, ran.start_ns, ran.duration_ns, copied_bytes as bytes,
+  spans.correlation, spans.external_id
+from executions as ran
+join spans using (cycle, row)
+left join device_details using (cycle, row)
+left join device_families on device_families.cycle = ran.cycle
+where on_device;
+
+create view kernels_in_traces as
+select runs.* exclude (name), words.text as name, words.text as type, word(operators_by_id.name) as operator, 1::bigint as calls
+from device_runs as runs
+join words on words.number = runs.name
+left join operators_by_id on operators_by_id.cycle = runs.cycle and operators_by_id.external_id = runs.external_id;
+
+create view collectives_in_traces as
+select ran.cycle, ran.row, ran.step, coalesce(word(collective) ->> '$', ran.name) as name, word(dtype) ->> '$' as type, group_size as size,
+  in_elements * size_of_type(word(dtype) ->> '$') as bytes, device, start_ns, duration_ns
+from kernels_in_traces as ran left join collective_details using (cycle, row)
+where kind = 'communication';
+
+-- What ran on devices in the window.
+create view fill_device_work_inside as
+select cycle, step, name, kind, device, start_ns, duration_ns, bytes
+from device_runs join windows using (cycle)
+where counts and (step is not null or not by_step);
+
+-- The steps in which calls and copies are counted: the window is one where none is known.
+create view counted_steps as
+select cycle, step from steps union all select cycle, null from windows where cycle not in (select cycle from steps);
+
+-- The parts of a device's time between the first and the last thing that it ran in the window.
+create view device_parts as
+with edges as (
+  select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns]) as at_ns, unnest([1, -1]) as change
+  from device_work_inside where device is not null and duration_ns > 0),
+levels as (
+  select cycle, device, lead(at_ns) over before - at_ns as lasts_ns,
+    sum(if(kind = 'compute', change, 0)) over before as computing, sum(if(kind = 'communication', change, 0)) over before as moving,
+    sum(if(kind in ('copy', 'set'), change, 0)) over before as copying
+  from edges
+  window before as (partition by cycle, device order by at_ns, change rows unbounded preceding))
+select cycle, device, coalesce(sum(lasts_ns) filter (computing > 0), 0) as computing, coalesce(sum(lasts_ns) filter (moving > 0), 0) as communication,
+  coalesce(sum(lasts_ns) filter (moving > 0 and computing <= 0), 0) as exposed_communication,
+  coalesce(sum(lasts_ns) filter (copying > 0 and computing <= 0 and moving <= 0), 0) as exposed_copying,
+  coalesce(sum(lasts_ns) filter (computing <= 0 and moving <= 0 and copying <= 0), 0) as idle
+from levels
+group by cycle, device;

@@ -347,7 +347,7 @@ with operators_of as (
   select details.*, spans.name,
     [if(collective is null, 'Collective name', null), if(dtype is null, 'dtype', null), if(in_elements is null, 'In msg nelems', null),
       if(out_elements is null, 'Out msg nelems', null), if(group_size is null, 'Group size', null)] as keys
-  from collective_details as details join operators as spans using (cycle, row)),
+  from collective_details as details join trace_operators as spans using (cycle, row)),
 counted as (select *, list_filter(keys, lambda key: key is not null) as missing from operators_of)
 select cycle, row, word(name) as name, 'no ' || list_aggregate(missing, 'string_agg', ', no ') as lacks,
   if(len(missing) = 5, 'warning', 'error') as severity
@@ -557,8 +557,8 @@ having count(*) > 1
 -- tolerance: 10 us, as for what overlaps
 -- message: {name} begins {early_us:.3f} us before {behind}, whose call was {calls_us:.3f} us earlier
 with placed as (
-  select work.cycle, work.row, work.name, work.thread, work.start_ns, calls.start_ns as called_ns,
-    calls.start_ns + calls.duration_ns as returned_ns
+  select work.cycle, work.row, work.name, work.thread, bounded(work.start_ns) as start_ns, bounded(calls.start_ns) as called_ns,
+    bounded(calls.start_ns) + bounded(calls.duration_ns) as returned_ns
   from device_work as work
   join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
   where calls.name not in (select number from words where contains(text, 'Graph'))),
@@ -773,7 +773,7 @@ launched as (
   from device_work as work join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation
   where work.cycle in (select cycle from hosts)),
 placed as (
-  select *, last_value(external_id ignore nulls) over before as annotation, last_value(if(row is null, end_ns, null) ignore nulls) over before as until_ns
+  select *, arg_max(external_id, start_ns) over before as annotation, arg_max(if(row is null, end_ns, null), start_ns) over before as until_ns
   from launched
   window before as (partition by cycle, thread order by start_ns, row is not null rows unbounded preceding))
 select placed.cycle, placed.row, word(placed.name) as name, word(hosts.name) as annotation, placed.annotation as external_id

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, table, text
+from sqlalchemy import Connection, Engine, Integer, create_engine, event, func, inspect, select, table, text
 from sqlalchemy import column as named
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -28,7 +28,7 @@ from perfguard.errors import DamagedError, StoreError, UsageError, missing_packa
 from perfguard.screen import printable
 from perfguard.stores.history.migrations import newer, upgrade
 from perfguard.stores.history.place import NoHistoryError, file_of
-from perfguard.stores.history.tables import REVISION, VERSION_TABLE, text_of
+from perfguard.stores.history.tables import REVISION, RUNS, SERIES, VERSION_TABLE, WORKLOADS, AnyText, text_of
 
 #: The advisory lock in PostgreSQL that every writer takes: "perfguar" as a number.
 _WRITERS = int.from_bytes(b"perfguar", "big")
@@ -41,6 +41,9 @@ _ENCRYPTED = ("require", "verify-ca", "verify-full")
 _LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|::1")
 #: What makes a table of SQLite a virtual one, or a column a generated one.
 _COMPUTED = re.compile(r"^\s*create\s+virtual\b|\bas\s*\(", re.IGNORECASE)
+#: The longest text of any row in a file, and of those that a query repeats for many others: of runs, tests and operators.
+_LONGEST_TEXT = 1024**2
+_LONGEST = ((RUNS, 4_096), (WORKLOADS, 4_096), (SERIES, 32_768))
 _AGAIN = "then run the same command again."
 
 
@@ -81,6 +84,8 @@ class Database:
                     connection.execute(text(f"SET LOCAL lock_timeout = {max(1, int(1000 * self.wait_s))}"))
                     connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITERS})"))
                 yield connection
+                if long := _too_long(connection):
+                    raise StoreError(f"{long}, and was not stored: nothing was changed. Give it a shorter name.")
 
     def write_ahead(self) -> None:
         """Switch a file to a write-ahead log."""
@@ -145,7 +150,22 @@ def opened(place: str, *, root: Path, writing: bool, wait_s: float) -> Database:
     if revision != REVISION:
         with database.writing() as connection:
             upgrade(connection, place=shown)
+    elif database.is_file:
+        with database.reading() as connection:
+            if long := _too_long(connection):
+                raise _damaged(shown, long)
     return database
+
+
+def _too_long(connection: Connection) -> str:
+    """Return what is wrong if a text that queries repeat for many rows is too long; else an empty text."""
+    for one, most in _LONGEST:
+        for column in one.columns:
+            if isinstance(column.type, AnyText):
+                found = connection.execute(select(func.max(func.length(column), type_=Integer))).scalar()
+                if found is not None and found > most:
+                    return f"{one.name}.{column.name} has a text of {found} characters, more than {most}"
+    return ""
 
 
 def _refuse_computed(connection: Connection, shown: str) -> None:
@@ -272,6 +292,7 @@ def _engine(url: URL, *, writing: bool, wait_s: float) -> Engine:
 def _prepare_file(connection: sqlite3.Connection, record: object) -> None:
     # Otherwise the driver begins transactions by itself, too late, and not before CREATE TABLE.
     connection.isolation_level = None
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_TEXT)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     # The file may be a stranger's: its schema calls no function that could do harm.
@@ -312,7 +333,7 @@ def _converted(database: Database, error: Exception, *, writing: bool) -> StoreE
         return StoreError(f"{shown} closed the connection: {reason}. Earlier runs are kept. Correct that, {again}")
     remedy = "Correct that"
     if database.is_file:
-        if any(word in reason for word in ("not a database", "malformed", "corrupt")):
+        if any(word in reason for word in ("not a database", "malformed", "corrupt", "too big")):
             return _damaged(shown, reason)
         if "no such table" in reason or "no such column" in reason:
             return _damaged(shown, f"a part is missing ({reason})")

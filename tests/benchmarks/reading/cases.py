@@ -59,11 +59,8 @@ class Extent:
 QUICK = Extent(sizes=(10,), rows=(50_000,), ranks=(1, 16), gpu_sizes=(10,))
 FULL = Extent(sizes=(10, 100, 500, 1000), rows=(500_000, 5_000_000), ranks=(1, 64, 1024), gpu_sizes=(35, 200))
 
-#: A trace of this size has a second process in any case.
-_WORTH_MB = 70
-
 #: Groups that --only may name.
-JOBS = ("trace", "trace-gz", "trace-bad", "processes", "gpu", "diff", "pair", "kernels", "kernels-bad", "ranks")
+JOBS = ("trace", "trace-gz", "trace-bad", "gpu", "diff", "pair", "kernels", "kernels-bad", "ranks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +83,6 @@ def names(extent: Extent, jobs: Sequence[str], *, peers: bool) -> dict[str, tupl
         "trace": tuple(traces),
         "trace-gz": tuple(name for one in small for name in (one, f"{one}-gz")),
         "trace-bad": tuple(f"trace-{kind}-{middle}{how}" for kind in ("ascend", "torch") for how in ("", "-bad")),
-        "processes": tuple(
-            f"trace-{kind}-{max(size for size in extent.sizes if size <= 500):g}"
-            for kind in ("ascend", "torch")
-            if any(_WORTH_MB <= size <= 500 for size in extent.sizes)
-        ),
         "gpu": tuple(f"gpu-{size:g}" for size in extent.gpu_sizes) if peers else (),
         "diff": (f"gpu-{extent.gpu_sizes[0]:g}", f"gpu-{extent.gpu_sizes[0]:g}-other") if peers else (),
         "pair": ("pair-real", "pair-60") if peers else (),
@@ -199,34 +191,6 @@ def _beside_clean(job: str, title: str, bench: Bench, names: tuple[str, str], fu
         reference="perfguard, clean",
         target={"perfguard, broken": 2.5},
         mb=_megabytes(bad),
-    )
-
-
-def _processes(bench: Bench, wanted: Sequence[str]) -> Iterator[Case]:
-    for name in wanted:
-        given = bench.inputs[name]
-        kind = name.split("-")[1]
-        read = [_job(word, "perfguard_trace", given, _TRACE[kind], number) for number, word in _PROCESSES.items()]
-        yield _one_or_two(f"{kind} trace, {_megabytes(given):.0f} MB: read", name, given, read)
-        if kind == "torch":
-            check = [_perfguard(word, "check", "--jobs", str(n), given.directory) for n, word in _PROCESSES.items()]
-            # What two processes cost that have nothing to do with each other: twice as much, as far as the machine can.
-            both = _job("two checks at once", "two_checks", given)
-            yield _one_or_two(f"{kind} trace, {_megabytes(given):.0f} MB: check", name, given, [*check, both])
-
-
-_PROCESSES = {"1": "one process", "2": "two processes"}
-
-
-def _one_or_two(title: str, name: str, given: Input, candidates: Sequence[Candidate]) -> Case:
-    return Case(
-        job="processes",
-        title=title,
-        inputs=(name,),
-        candidates=tuple(candidates),
-        reference="one process",
-        target={"two processes": 1.1},
-        mb=_megabytes(given),
     )
 
 
@@ -340,7 +304,6 @@ _CASES = {
     "trace": _traces,
     "trace-gz": _compressed,
     "trace-bad": _bad_traces,
-    "processes": _processes,
     "gpu": _gpu,
     "diff": _diff,
     "pair": _pairs,

@@ -107,7 +107,7 @@ def jsonschema_events(path: Path, schema_name: str, sample: str) -> dict[str, An
 # -- perfguard -------------------------------------------------------------------------------------------------------
 
 
-def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[str, Any]:
+def perfguard_trace(path: Path, schema_name: str) -> dict[str, Any]:
     """Every event of a trace checked against its schema; per operator count, total and self time; steps."""
     import re
 
@@ -116,7 +116,6 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
     from perfguard.artifacts.nesting import nest
     from perfguard.artifacts.readers.event_schema import compiled
     from perfguard.artifacts.readers.events import Events
-    from perfguard.artifacts.readers.second_process import second_process
     from perfguard.artifacts.readers.trace import stream_trace
     from perfguard.artifacts.schema import row_schema
     from perfguard.artifacts.table_definitions import NULL, TABLES
@@ -126,7 +125,7 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
     work_begins()
     rules = schema(schema_name)
     names: list[str] = []
-    with batch() as tables, second_process([path], int(processes)) as second:
+    with batch() as tables:
 
         def consume(events: Events) -> None:
             complete = events.of("X")
@@ -140,7 +139,7 @@ def perfguard_trace(path: Path, schema_name: str, processes: str = "1") -> dict[
             tables.add("spans", 0, **{name: column for name, column in columns.items() if name != "cycle"})
             names[:] = events.vocabulary.names
 
-        found = stream_trace(path, compiled(row_schema(rules), rules, {}), consume, second=second)
+        found = stream_trace(path, compiled(row_schema(rules), rules, {}), consume)
         assert found.unreadable is None, found.unreadable
         tables.hand_over()
         nest(tables, "(select *, true as is_work from spans)", {0: ()})
@@ -222,21 +221,6 @@ def perfguard_readers(path: Path, schema_name: str) -> dict[str, Any]:
     return {"rows": rows, "bad": bad}
 
 
-def two_checks(path: Path) -> dict[str, Any]:
-    """Check a directory by two processes at once that have nothing to do with each other."""
-    import subprocess
-
-    work_begins()
-    command = [sys.executable, "-m", "perfguard", "check", "--quiet", "--jobs", "1", str(path.parent)]
-    both = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(2)]
-    statuses = [one.wait() for one in both]
-    assert not any(statuses), statuses
-    return {}
-
-
-# -- the process -----------------------------------------------------------------------------------------------------
-
-
 def _opener(path: Path) -> Callable[..., Any]:
     if path.suffix != ".gz":
         return open
@@ -289,7 +273,6 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
         perfguard_table,
         perfguard_table_metrics,
         perfguard_readers,
-        two_checks,
     )
 }
 

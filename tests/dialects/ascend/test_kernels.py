@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,17 +22,25 @@ from perfguard.artifacts.table import Cells, Table
 from perfguard.artifacts.table_definitions import TABLES
 from perfguard.artifacts.tables import Batch, batch
 from perfguard.contract.checks import broken_rules
-from perfguard.dialects import executions
 from perfguard.dialects.ascend.kernels import kernels_by_cycle
 from perfguard.dialects.cycle import Artifact, Cycle, Executions, Requested
 from perfguard.dialects.queries import definitions, named_texts
-from perfguard.dialects.sums import with_sums
-from tests.dialects.counted import aggregated, covered_steps
+from tests.dialects.counted import Covered, aggregated, covered_steps
+from tests.dialects.summed import covered, groups
+
+
+class Told(NamedTuple):
+    """What a table says of what ran."""
+
+    executions: Executions
+    groups: pl.DataFrame
+    covered: tuple[Covered, ...]
+
 
 FIXED = {"Accelerator Core": "AI_CORE", "Wait Time(us)": "0"}
 
 
-def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]] | None = None) -> Executions:
+def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]] | None = None) -> Told:
     """What a table says, cells divided by bars; `edges` are the steps that a trace beside it marks, by number."""
     names = [*header.split("|"), *FIXED]
     out = io.StringIO(newline="")
@@ -42,7 +51,8 @@ def said(place: Path, header: str, *rows: str, edges: dict[int, tuple[int, int]]
         csv_stream.stream_csv(path, {}, {}, [name for name in names if reader.reads(name)], reader.consume)
         for number, (start, end) in (edges or {}).items():
             _mark(tables, number, start, end)
-        return with_sums(tables, kernels_by_cycle(tables, [4]))[4]
+        found = kernels_by_cycle(tables, [4])[4]
+        return Told(found, groups(tables, 4), covered(tables, len(found.edges_ns), 4))
 
 
 def _mark(tables: Batch, number: int, start: int, end: int) -> None:
@@ -74,7 +84,8 @@ def test_kernels_are_executions_of_their_type_in_the_step_of_their_row(tmp_path)
         ("Mul", "aclnnMul_1", 0, "", 1, 1125, 1125, 1795261968310120250),
         ("Add", "aclnnAdd_2", 1, "2,4;8", 1, 2250, 2250, 1795261968310121500),
     ]
-    assert (found.steps, found.by_step, found.step_numbers, found.marks_steps) == (2, False, (10, 11), True)
+    ran = found.executions
+    assert (ran.steps, ran.by_step, ran.step_numbers, ran.marks_steps) == (2, False, (10, 11), True)
 
 
 @pytest.mark.parametrize(
@@ -89,20 +100,13 @@ def test_kernels_are_executions_of_their_type_in_the_step_of_their_row(tmp_path)
 def test_a_kernel_without_type_is_named_by_its_name(tmp_path, header, row, operator):
     found = said(tmp_path, header, row)
     assert found.groups.select(GROUP).rows() == [(operator, "aclnnMul_12", None, None, 1, 2000, 2000, 1500)]
-    assert (found.steps, found.by_step, found.marks_steps) == (None, False, False)
+    ran = found.executions
+    assert (ran.steps, ran.by_step, ran.marks_steps) == (None, False, False)
 
 
 def test_no_kernels_are_no_executions_but_a_source(tmp_path):
-    found = said(tmp_path, KERNELS)
+    found = said(tmp_path, KERNELS).executions
     assert (found.calls, found.on_device) == (0, True)
-
-
-def test_many_sums_are_asked_for_in_parts_also_in_tables_used_before(tmp_path, monkeypatch):
-    rows = [f"{number % 7}|a{number}|N/A|{number + 1}|1|" for number in range(40)]
-    whole = said(tmp_path, KERNELS, *rows).groups
-    monkeypatch.setattr(executions, "ROWS_AT_ONCE", 3)
-    for _ in range(2):
-        assert said(tmp_path, KERNELS, *rows).groups.equals(whole)
 
 
 def test_collectives_are_counted_by_the_name_behind_what_launched_them(tmp_path):
@@ -168,10 +172,10 @@ def test_queries_add_up_as_counting_row_by_row_does(rows, block, monkeypatch, tm
         },
         orient="row",
     )
-    columns, keys = found.groups.columns, ("operator", "name", "step", "shapes")
-    assert found.groups.sort(keys).equals(aggregated(expected).select(columns).sort(keys))
+    keys = ("operator", "name", "step", "shapes")
+    assert found.groups.select(GROUP).sort(keys).equals(aggregated(expected).select(GROUP).sort(keys))
     edges = tuple(EDGES.values()) if steps == sorted(EDGES) else ()
-    assert found.edges_ns == edges
+    assert found.executions.edges_ns == edges
     assert found.covered == covered_steps(expected, edges)
 
 

@@ -46,6 +46,6 @@ def upgrade(connection: Connection, *, place: str, revisions: Path = _REVISIONS)
 def newer(place: str, revision: str) -> str:
     """Return the message for a history of a later version."""
     return (
-        f"{place} was written by a newer perfguard (revision {revision} of its tables), and was not changed. "
+        f"{place} was written by a newer perfguard (revision {revision[:40]} of its tables), and was not changed. "
         f"Run: {upgrade_command()}"
     )
