@@ -29,7 +29,18 @@ _ROOT_FILES = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 _DEEPEST_PACKAGE = 3
 _NO_PACKAGES = frozenset({"build", "dist", "node_modules", "site-packages", "env", "venv"})
 _MARKER = "@pytest.mark.perfguard(...)"
-_MARKER_KEYS = ("window", "backend", "timed_steps", "threads", "tolerance", "ignore", "changed", "isolated", "period")
+_MARKER_KEYS = (
+    "window",
+    "backend",
+    "timed_steps",
+    "threads",
+    "tolerance",
+    "ignore",
+    "changed",
+    "target",
+    "isolated",
+    "period",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,8 @@ class Settings:
     unused: str = "fail"
     #: "fail": other operators fail a test, as in a snapshot test, even if nothing got worse.
     changed: str = "warn"
+    #: "device": reads of values by the host are judged on a CPU as on a device, where each waits.
+    target: str = "host"
     #: Whether a slower step needs an A/B run with the baseline's commit to fail a test.
     confirm: bool = True
     tolerance: tuple[Rule, ...] = ()
@@ -81,6 +94,7 @@ class Settings:
             ignore=(*self.ignore, *self.marker_ignore),
             ignored_by=dict.fromkeys(self.marker_ignore, OF_THE_TEST) | dict.fromkeys(self.ignore, IN_SETTINGS),
             changed_fails=self.changed == "fail",
+            target=self.target,
             checks=self.checks,
         )
 

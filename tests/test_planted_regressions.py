@@ -11,7 +11,7 @@ from perfguard.capture.driver import Driver
 from perfguard.findings import Severity
 from perfguard.gate import examine, judge
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import State
+from perfguard.judge.comparison import State
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import Outcome
 from perfguard.window import StepWindow

@@ -226,6 +226,7 @@ def _other_marker(base: Verdict, current: Verdict, tree: PolicyTree) -> Iterator
             "tolerance": {rule.pattern: tolerance_document(rule.tolerance) for rule in one.rules},
             "ignore": [*one.ignore],
             "changed": "fail" if one.changed_fails else "warn",
+            "target": one.target,
         }
         for one in (current, base)
     ]

@@ -14,7 +14,6 @@ from perfguard.errors import PerfguardError
 from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES
 from perfguard.judge.tolerance import is_like
 from perfguard.judge.trend import Trend, in_milliseconds, trend
-from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import label, rank_of
 from perfguard.reports import RunReport
@@ -133,7 +132,7 @@ def _is_selected(metric: str, subject: str, globs: Sequence[str]) -> bool:
             # Shows the cost of a step in ms.
             return True
         # The steps of a rank (`rank1`) replace a job's own number where it has none.
-        return metric in WORKLOAD_METRICS and (rank_of(subject) is None or ":" not in subject)
+        return metric in METRICS and METRICS[metric].of_workload and (rank_of(subject) is None or ":" not in subject)
     return any(is_like(label(metric, subject), glob) or is_like(metric, glob) for glob in globs)
 
 

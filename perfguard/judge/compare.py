@@ -11,12 +11,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from perfguard import thresholds
 from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
+from perfguard.judge.comparison import Comparison, State, comparison_of
 from perfguard.judge.quantities import (
     change_text,
     comparison_text,
@@ -28,6 +28,7 @@ from perfguard.judge.quantities import (
 )
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance, shown_tolerance
+from perfguard.judge.waits import added_waits, where_it_waits
 from perfguard.judge.weights import metric_weight, one_sided_weight, share_weight, workload_weight
 from perfguard.judge.work import CENSUS, COUNTED, Work, work_of
 from perfguard.measure.measurement import (
@@ -37,88 +38,15 @@ from perfguard.measure.measurement import (
     Measurement,
     Metric,
     Value,
-    label,
     number,
     split_rank,
 )
-from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
 
 #: Most names of a kind in one line.
 _NAMED = 3
 
 Key = tuple[str, str]
-
-
-class State(Enum):
-    """The result of one comparison."""
-
-    SAME = "same"
-    WORSE = "worse"
-    BETTER = "better"
-    #: Different, but not worse or better.
-    CHANGED = "changed"
-    NOT_COMPARABLE = "not-comparable"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """One measurement and its reference. `judged` is False if it is only shown (ranked operators, another machine)."""
-
-    metric: str
-    subject: str
-    state: State
-    judged: bool
-    reference: Value | None
-    current: Value | None
-    #: The largest value (or smallest, if more is better) that does not fail; None if none fails, or if it is not a number.
-    allowed: float | None = None
-    #: The samples of the reference, except of operators.
-    reference_samples: tuple[float, ...] = ()
-    finding: Finding | None = None
-
-    @property
-    def label(self) -> str:
-        """The name in messages: `operator_time[MatMul]`."""
-        return label(self.metric, self.subject)
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the baseline lacks it."""
-        return self.reference is None
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether only the baseline has it."""
-        return self.current is None
-
-    @property
-    def is_allowed_by_a_rule(self) -> bool:
-        """Whether an exact number is worse than the metric's own limit, and a tolerance of the user lets it pass."""
-        metric = METRICS.get(self.metric)
-        if (
-            metric is None
-            or metric.kind is not Kind.EXACT
-            or not metric.gated
-            or metric.only_changes
-            or self.numbers is None
-        ):
-            return False
-        before, now = self.numbers
-        is_red = self.judged and self.state is State.WORSE
-        return not is_red and default_tolerance(metric).is_worse(now, before, metric.better)
-
-    @property
-    def numbers(self) -> tuple[float, float] | None:
-        """Reference and current value, if both are numbers."""
-        before, now = number(self.reference), number(self.current)
-        return None if before is None or now is None else (before, now)
-
-    @property
-    def is_more(self) -> bool:
-        """Whether its number is larger than in the baseline, where an absent one counts as 0."""
-        before, now = number(self.reference or 0), number(self.current or 0)
-        return before is not None and now is not None and now > before
 
 
 def compare(
@@ -142,7 +70,7 @@ def compare(
     fresh = current.get((FRESH_TIME, ""))
     found = []
     for key in sorted(current.keys() | reference.keys()):
-        metric = METRICS.get(key[0])
+        metric = policy.metric(key[0])
         now, before = current.get(key), reference.get(key)
         shown = Comparison(
             metric=key[0],
@@ -177,6 +105,7 @@ def compare(
     found = [_with_added_work(one, worse) for one in found]
     found = [_as_change(one, fails=policy.changed_fails) if one.state is State.CHANGED else one for one in found]
     found = [_with_step_time(one, found) for one in found]
+    found = [_with_place_of_waits(one, found) for one in found]
     return tuple(_weighted(one, reference, worse) for one in _without_repetition(found))
 
 
@@ -390,9 +319,12 @@ def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Compa
     return replace(one, finding=replace(one.finding, message=f"{step}; it waits longer: {one.finding.message}"))
 
 
-def comparison_of(comparisons: Iterable[Comparison], metric: str, *, judged: bool = False) -> Comparison | None:
-    """Return the first comparison of a metric; with `judged`, the first judged one."""
-    return next((one for one in comparisons if one.metric == metric and (one.judged or not judged)), None)
+def _with_place_of_waits(one: Comparison, comparisons: Iterable[Comparison]) -> Comparison:
+    """End the finding on more waits with the operators that wait, and their functions in Python."""
+    if one.finding is None or not one.is_more:
+        return one
+    message = one.finding.message + where_it_waits(one, comparisons)
+    return replace(one, finding=replace(one.finding, message=message))
 
 
 def worse_operators(
@@ -436,8 +368,13 @@ def _less_text(operator: str, before: Value | None, now: Value | None) -> str:
 
 
 def changes_text(comparisons: Iterable[Comparison]) -> str:
-    """Return the changes in one line: new operators, gone operators, other calls and shapes, other metrics; else empty."""
+    """Return the changes in one line: more waits, new operators, gone operators, other calls and shapes, other metrics.
+
+    Empty without any.
+    """
+    comparisons = tuple(comparisons)
     found = [one for one in comparisons if one.judged and one.state is State.CHANGED]
+    waits = added_waits(comparisons)
     calls = [one for one in found if one.metric == "operator_calls" and split_rank(one.subject)[0] != ALL_RANKS]
     counted = {one.subject for one in calls}
     kinds = {
@@ -451,9 +388,11 @@ def changes_text(comparisons: Iterable[Comparison]) -> str:
         **_by_shapes(one for one in found if one.metric == "operator_shapes" and one.subject not in counted),
     }
     parts = [f"{len(names)} {kind} ({listed(names, _NAMED)})" for kind, names in kinds.items() if names]
-    others = listed([one.label for one in found if one.metric not in CENSUS], _NAMED)
+    said = {"waiting_operators", waits[0].metric} if waits is not None else set()
+    others = listed([one.label for one in found if one.metric not in CENSUS | said], _NAMED)
     operators = f"operators changed: {', '.join(parts)}" if parts else ""
-    return "; ".join(part for part in (operators, others and f"changed: {others}") if part)
+    first = waits[1] if waits is not None and waits[0].state is State.CHANGED else ""
+    return "; ".join(part for part in (first, operators, others and f"changed: {others}") if part)
 
 
 #: The type before the sizes of a tensor: `c10::BFloat16[8, 4]`.

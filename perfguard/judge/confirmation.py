@@ -14,7 +14,7 @@ from typing import Protocol
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import State, comparison_of
+from perfguard.judge.comparison import State, comparison_of
 from perfguard.judge.machine import EXCUSES
 from perfguard.judge.pairs import (
     PAIRED_METRICS,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from perfguard import thresholds
 from perfguard.findings import Code
-from perfguard.judge.compare import Comparison, Key, State, comparison_of
+from perfguard.judge.compare import Key
+from perfguard.judge.comparison import Comparison, State, comparison_of
 from perfguard.measure.measurement import Measurement, Value, number
 
 #: The machine may have caused a slower step: the verdict is INCONCLUSIVE.

@@ -14,7 +14,7 @@ from enum import Enum
 
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.step_time import relative_change, step_text, three_digits
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, lost_findings, outcome_of, settled

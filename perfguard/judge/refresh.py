@@ -11,7 +11,8 @@ from perfguard import thresholds
 from perfguard.errors import counted, listed
 from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import Key, State, compare, lost_work
+from perfguard.judge.compare import Key, compare, lost_work
+from perfguard.judge.comparison import State
 from perfguard.judge.quantities import show, sides_text, with_unit
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance

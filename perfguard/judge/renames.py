@@ -13,7 +13,8 @@ from difflib import SequenceMatcher
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity, worst_first
 from perfguard.judge.baseline import Baseline, trait_differences
-from perfguard.judge.compare import State, compare
+from perfguard.judge.compare import compare
+from perfguard.judge.comparison import State
 from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict, compared
 from perfguard.judge.work import COUNTED

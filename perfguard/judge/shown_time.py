@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfguard.errors import counted
 from perfguard.findings import Code, Finding, OwnCode, Severity
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES, StepTime, number_of, relative_change
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure.measurement import Measurement

@@ -122,6 +122,8 @@ class Policy:
     judge_time: bool = True
     #: Whether changes fail, as in a snapshot test.
     changed_fails: bool = False
+    #: What the model is meant to run on: `host` or `device`.
+    target: str = "host"
     #: The backend of the recording; some metrics are meaningless on some backends.
     backend: str = ""
     #: Codes, or beginnings of codes, that are not judged: their findings become notes. And where some of them were named, if
@@ -151,6 +153,13 @@ class Policy:
         if metric.kind is Kind.TIMED and not self.judge_time:
             return None
         return default_tolerance(metric)
+
+    def metric(self, name: str) -> Metric | None:
+        """Return a metric with the good direction that it has for the target; None for an unknown one."""
+        metric = METRICS.get(name)
+        if metric is None or metric.for_device is None or self.target != "device":
+            return metric
+        return replace(metric, better=metric.for_device)
 
     @property
     def judges_runs(self) -> bool:

@@ -12,7 +12,8 @@ from perfguard import thresholds
 from perfguard.contract import Contract
 from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts, trait_differences, traits_of
-from perfguard.judge.compare import Comparison, State, changes_text, compare, comparison_of, lost_work
+from perfguard.judge.compare import changes_text, compare, lost_work
+from perfguard.judge.comparison import Comparison, State, comparison_of
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.machine import EXCUSES, excuse, more_load
 from perfguard.judge.refresh import Refresh
@@ -102,6 +103,8 @@ class Verdict:
     ignore: tuple[str, ...] = ()
     #: Whether changes fail, by the marker or the settings.
     changed_fails: bool = False
+    #: What the model is meant to run on, by the marker or the settings: `host` or `device`.
+    target: str = "host"
     #: Backend, device, mode and ranks according to the files; they replace a missing fingerprint.
     traits: Mapping[str, Any] = field(default_factory=dict)
     #: Timings of controlled processes in the order they ran, and processes without a timing.
@@ -179,6 +182,7 @@ def examined(
         rules=policy.marker,
         ignore=policy.ignore,
         changed_fails=policy.changed_fails,
+        target=policy.target,
         traits=traits_of(contract),
         steps=recording.steps,
         others_share=recording.others_share,

@@ -15,16 +15,6 @@ _EXACT = 100.0
 _LARGEST_RATIO_OF_A_PART = 99.0
 _LARGEST_RATIO = 4999.0
 
-#: Metrics of a whole workload: its steps, its time, its memory.
-WORKLOAD_METRICS = frozenset(
-    {
-        *("steps", "step_ab", "step_cost", "step_time", "step_cpu_time", "profiler_overhead"),
-        *("run_wall_p90", "run_blocked_time", "pause_between_steps", "host_memory_growth_bytes"),
-        *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
-        *("launches", "synchronisations"),
-    }
-)
-
 
 def step_weight(change: float) -> float:
     """Return the weight of a finding about the step's time, which changed by a fraction."""
@@ -38,7 +28,7 @@ def workload_weight(change: float) -> float:
 
 def metric_weight(metric: Metric, change: float, *, exact: bool) -> float:
     """Return the weight of a finding about a metric that changed by a fraction of its reference."""
-    if metric.name in WORKLOAD_METRICS:
+    if metric.of_workload:
         is_time = metric.kind is Kind.TIMED and "bytes" not in metric.unit
         return step_weight(change) if is_time else workload_weight(change)
     change = min(change, _LARGEST_RATIO_OF_A_PART)
@@ -49,7 +39,7 @@ def metric_weight(metric: Metric, change: float, *, exact: bool) -> float:
 
 def one_sided_weight(metric: Metric) -> float:
     """Return the weight of a finding about a metric that only one side has: a change of 100 %."""
-    return workload_weight(1.0) if metric.name in WORKLOAD_METRICS else _OPERATORS
+    return workload_weight(1.0) if metric.of_workload else _OPERATORS
 
 
 def share_weight(share: float) -> float:

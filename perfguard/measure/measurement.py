@@ -81,6 +81,11 @@ class Metric:
     of `shown_on`. A metric that is measured `by_run` has one sample a process. `causes` names causes of a worse value.
 
     `cycles` joins the cycles of a rank; `ranks` those of a job to one more measurement, where it has one.
+
+    `noun` begins a sentence about it, with `{}` for the subject. `of_workload`: it is of a workload as a whole, its steps, time
+    or memory, and so comes before what is of parts. `leads`: its place among those that a headline may begin with, the most
+    interesting first; 0 for none. `for_device` is the good direction of a metric that only changes, where the model is meant
+    for a device.
     """
 
     name: str
@@ -98,6 +103,10 @@ class Metric:
     causes: str = ""
     cycles: Join = Join.EACH
     ranks: Join | None = None
+    noun: str = ""
+    of_workload: bool = False
+    leads: int = 0
+    for_device: Better | None = None
 
     @property
     def only_changes(self) -> bool:

@@ -50,7 +50,14 @@ def _shown_of_runs(name: str, unit: str, meaning: str) -> Metric:
 
 _ALL = (
     # Operators, memory and steps of the profile.
-    _more("steps", "steps", "Steps the profiler recorded.", cycles=Join.SUM),
+    _more(
+        "steps",
+        "steps",
+        "Steps the profiler recorded.",
+        cycles=Join.SUM,
+        noun="The number of profiled steps",
+        of_workload=True,
+    ),
     _same("operator_set", "names", "Which operators ran at all.", cycles=Join.UNION),
     _same(
         "operator_calls",
@@ -59,6 +66,7 @@ _ALL = (
         subject="operator",
         cycles=Join.PER_STEP,
         ranks=Join.SUM,
+        noun="The calls of {} a step",
     ),
     _same(
         "operator_shapes",
@@ -81,6 +89,7 @@ _ALL = (
         "Time of an operator in a step, without the operators inside it; the minimum of the steps.",
         subject="operator",
         ranks=Join.LARGEST,
+        noun="The time of {} a step",
     ),
     _shown(
         "operator_share",
@@ -97,6 +106,9 @@ _ALL = (
         cycles=Join.LARGEST_BUT_FIRST,
         ranks=Join.LARGEST,
         relative=thresholds.BYTES_TOLERANCE,
+        noun="Peak memory on {}",
+        of_workload=True,
+        leads=7,
     ),
     # A count explains and does not decide: half of the bytes in more parts is no regression.
     _same(
@@ -106,6 +118,8 @@ _ALL = (
         subject="device",
         cycles=Join.MEDIAN,
         ranks=Join.SUM,
+        noun="The number of allocations a step on {}",
+        of_workload=True,
     ),
     _less(
         "memory_allocated_bytes",
@@ -115,6 +129,8 @@ _ALL = (
         cycles=Join.MEDIAN,
         ranks=Join.SUM,
         relative=thresholds.BYTES_TOLERANCE,
+        noun="What a step allocates on {}",
+        of_workload=True,
     ),
     _less(
         "memory_growth_bytes",
@@ -123,6 +139,8 @@ _ALL = (
         subject="device",
         cycles=Join.MEDIAN,
         ranks=Join.SUM,
+        noun="What a step leaves behind on {}",
+        of_workload=True,
     ),
     _shown("profiled_step_time", "us", "Wall time of a profiled step; the minimum of the steps.", ranks=Join.LARGEST),
     _shown(
@@ -135,7 +153,14 @@ _ALL = (
         cycles=Join.FASTEST,
     ),
     # Steps that perfguard drove itself.
-    _warned("step_time", "us", "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps."),
+    _warned(
+        "step_time",
+        "us",
+        "Wall time of an unprofiled step, device synchronised; the minimum of the timed steps.",
+        noun="A step of the test's own process",
+        of_workload=True,
+        leads=5,
+    ),
     _warned(
         "step_cpu_time",
         "us",
@@ -143,6 +168,8 @@ _ALL = (
         # MindSpore runs operators in its own threads, and sometimes in this one: the same LeNet step took 1.8 ms of it in seven
         # processes and 14.2 ms in the eighth, at the same wall time.
         shown_on=frozenset({"mindspore"}),
+        noun="The CPU time of a step",
+        of_workload=True,
     ),
     _timed(
         "pause_between_steps",
@@ -151,11 +178,20 @@ _ALL = (
         "of the timed steps without the longest, of the slowest rank.",
         relative=thresholds.STALL_TOLERANCE,
         absolute=thresholds.PAUSE_US,
+        noun="The time between two steps (loader, evaluation, logging)",
+        of_workload=True,
+        leads=4,
     ),
     _shown(
         "slowest_rank", "ratio", "Time of the slowest rank's profiled steps over that of the fastest's.", subject="rank"
     ),
-    _shown("profiler_overhead", "ratio", "Profiled step time divided by unprofiled step time, minimum by minimum."),
+    _shown(
+        "profiler_overhead",
+        "ratio",
+        "Profiled step time divided by unprofiled step time, minimum by minimum.",
+        noun="The profiler's overhead",
+        of_workload=True,
+    ),
     # Communication between ranks.
     _less(
         "communication_calls",
@@ -220,6 +256,7 @@ _ALL = (
         subject="kernel",
         cycles=Join.PER_STEP,
         ranks=Join.SUM,
+        noun="The calls of kernel {} a step",
     ),
     _shown(
         "kernel_time",
@@ -234,6 +271,8 @@ _ALL = (
         "How often a step launches work on a device; a graph is one launch; the median of the steps.",
         cycles=Join.MEDIAN_OF_ALL,
         ranks=Join.SUM,
+        noun="The launches of a step",
+        of_workload=True,
     ),
     _less(
         "synchronisations",
@@ -241,6 +280,32 @@ _ALL = (
         "How often a step makes the host wait for a device; the median of the steps.",
         cycles=Join.MEDIAN_OF_ALL,
         ranks=Join.SUM,
+        noun="The waits of a step for its device",
+        of_workload=True,
+    ),
+    _same(
+        "host_reads",
+        "reads/step",
+        "How often a step of a trace without a device reads a value of a tensor on the host (item, nonzero, unique, ...): on a "
+        "device each read waits until it has done all that was asked of it; the median of the steps.",
+        cycles=Join.MEDIAN_OF_ALL,
+        ranks=Join.SUM,
+        noun="The values that a step reads on the host",
+        of_workload=True,
+        for_device=Better.LOWER,
+    ),
+    _same(
+        "waiting_operators",
+        "waits/step by operator",
+        "Which operators the waits (`synchronisations`) or reads (`host_reads`) of a step are of.",
+        cycles=Join.PER_STEP,
+    ),
+    _same(
+        "waiting_functions",
+        "names",
+        "In which functions of Python these operators are called, where stacks were recorded.",
+        gated=False,
+        cycles=Join.UNION,
     ),
     _less(
         "copies",
@@ -249,6 +314,7 @@ _ALL = (
         subject="kind of copy, such as HtoD",
         cycles=Join.MEDIAN_OF_ALL,
         ranks=Join.SUM,
+        noun="The copies {} of a step",
     ),
     _less(
         "copied_bytes",
@@ -257,6 +323,7 @@ _ALL = (
         subject="kind of copy, such as HtoD",
         cycles=Join.MEDIAN_OF_ALL,
         ranks=Join.SUM,
+        noun="What a step copies {}",
     ),
     _shown(
         "device_time",
@@ -344,6 +411,9 @@ _ALL = (
         "A step over the same step of the base, timed beside each other in one session.",
         relative=thresholds.PAIRED_TOLERANCE,
         by_run=True,
+        noun="A step in the A/B run",
+        of_workload=True,
+        leads=2,
     ),
     _shown_of_runs("step_ab_time", "us", "The step that `step_ab` is taken from; the minimum of a process."),
     _timed(
@@ -353,6 +423,9 @@ _ALL = (
         "minimum by minimum; where a device does the work, whose speed that product does not know, wall time in ms.",
         relative=thresholds.STORED_TOLERANCE,
         by_run=True,
+        noun="The cost of a step",
+        of_workload=True,
+        leads=1,
     ),
     _shown_of_runs("run_cpu_time", "us", "CPU time of a step over all threads of a controlled process; the minimum."),
     _shown_of_runs(
@@ -365,6 +438,9 @@ _ALL = (
         "us",
         "Wall time of a step in a controlled process without the time it waited for a CPU; 90th percentile.",
         by_run=True,
+        noun="The slow steps (90th percentile)",
+        of_workload=True,
+        leads=6,
     ),
     _timed(
         "run_blocked_time",
@@ -375,6 +451,9 @@ _ALL = (
         absolute=thresholds.STALL_US,
         by_run=True,
         causes="possible causes: sleep, I/O, lock, data loader",
+        noun="The wait of a step (sleep, I/O, lock, loader)",
+        of_workload=True,
+        leads=3,
     ),
     _timed(
         "host_memory_growth_bytes",
@@ -385,6 +464,9 @@ _ALL = (
         absolute=thresholds.MEMORY_GROWTH_BYTES,
         by_run=True,
         causes="the host leaks memory",
+        noun="What a step keeps of the host's memory",
+        of_workload=True,
+        leads=8,
     ),
     _shown_of_runs(
         "run_calibration", "us", "CPU time of the kernel between the steps of a controlled process; the minimum."

@@ -87,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker, and start the gate if an option requests it."""
     config.addinivalue_line(
         "markers",
-        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, changed=, isolated=, period=): "
+        "perfguard(window=, backend=, timed_steps=, threads=, tolerance=, ignore=, changed=, target=, isolated=, period=): "
         "how perfguard measures and judges a test.",
     )
     if _is_requested(config.option):

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from perfguard.errors import PerfguardError, UsageError
 from perfguard.extensions import Registry
-from perfguard.judge.compare import State
+from perfguard.judge.comparison import State
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
 from perfguard.recording import Provenance

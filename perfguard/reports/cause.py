@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from perfguard.judge.attribution import attribution_of
-from perfguard.judge.compare import Comparison
+from perfguard.judge.comparison import Comparison
 from perfguard.judge.ledger import Cause, Entry
 from perfguard.judge.quantities import quantity
 from perfguard.judge.shown_time import step_time_of

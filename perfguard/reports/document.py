@@ -11,7 +11,7 @@ import msgspec
 
 from perfguard.documents import dumps, newest_format
 from perfguard.findings import Finding, Ignored, Severity, code_named
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.tolerance import Tolerance

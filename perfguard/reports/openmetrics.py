@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from perfguard.judge.shown_time import step_time_of
-from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
 from perfguard.measure.measurement import finite
 from perfguard.reports import FunctionReporter, RunReport
@@ -26,7 +25,7 @@ def report_openmetrics(report: RunReport) -> str:
         for verdict in report.verdicts
     ]
     lines = [*_gauge("outcome", "1 for the outcome of a workload.", outcomes), *_step_times(report)]
-    for metric in sorted(WORKLOAD_METRICS & METRICS.keys()):
+    for metric in sorted(name for name, one in METRICS.items() if one.of_workload):
         samples = list(_samples(report, metric))
         if samples:
             lines += _gauge(metric, f"{METRICS[metric].meaning} In {METRICS[metric].unit}.", samples)

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from perfguard.errors import counted, listed
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity
 from perfguard.judge.attribution import attribution_of
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.quantities import change_text, quantity, sides_text
 from perfguard.judge.refresh import GIVE_REASON, Refresh
 from perfguard.judge.renames import lacks_baseline
 from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.judge.weights import WORKLOAD_METRICS
+from perfguard.judge.waits import added_waits
 from perfguard.measure.measurement import number
-from perfguard.measure.metrics import unit_of
+from perfguard.measure.metrics import METRICS, unit_of
 from perfguard.recording import Provenance
 from perfguard.reports.cause import cause_by_shapes, cause_of_the_step, changed_shapes, step_clause
 from perfguard.reports.where import failed_places, more_work, where_text
@@ -29,33 +29,11 @@ from perfguard.workload import workload_of
 _FIRST = 3
 #: Metrics of a step that are ratios, which mean nothing to a reader.
 _STEP = ("step_cost", "step_ab")
-#: The most interesting metrics first: time, then memory.
-_FIRST_METRICS = (
-    *("step_cost", "step_ab", "run_blocked_time", "pause_between_steps", "step_time", "run_wall_p90"),
-    *("peak_memory_bytes", "host_memory_growth_bytes"),
-)
 #: Packages that a step runs on; other differences of the environment are in the details.
 _RUNS_ON = ("torch", "torch_npu", "mindspore", "numpy", "python")
 
-#: The names of metrics in a sentence; `{}` is the subject.
-_NOUNS = {
-    "step_cost": "The cost of a step",
-    "step_ab": "A step in the A/B run",
-    "step_time": "A step of the test's own process",
-    "step_cpu_time": "The CPU time of a step",
-    "run_wall_p90": "The slow steps (90th percentile)",
-    "run_blocked_time": "The wait of a step (sleep, I/O, lock, loader)",
-    "pause_between_steps": "The time between two steps (loader, evaluation, logging)",
-    "host_memory_growth_bytes": "What a step keeps of the host's memory",
-    "peak_memory_bytes": "Peak memory on {}",
-    "memory_allocated_bytes": "What a step allocates on {}",
-    "memory_allocations": "The number of allocations a step on {}",
-    "memory_growth_bytes": "What a step leaves behind on {}",
-    "operator_calls": "The calls of {} a step",
-    "operator_time": "The time of {} a step",
-    "steps": "The number of profiled steps",
-    "profiler_overhead": "The profiler's overhead",
-}
+#: The most interesting metrics first: time, then memory.
+_FIRST_METRICS = sorted((name for name, one in METRICS.items() if one.leads), key=lambda name: METRICS[name].leads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +137,7 @@ def trade_off(verdict: Verdict) -> str:
     failed = failed_places(verdict)
     better, worse = [], []
     for one in verdict.comparisons:
-        if one.judged and one.metric in WORKLOAD_METRICS:
+        if one.judged and one.metric in METRICS and METRICS[one.metric].of_workload:
             name = "step" if one.metric in _STEP else one.label
             text = f"{name} {change_text(one.reference, one.current)}"
             if one.state is State.BETTER:
@@ -209,13 +187,16 @@ def _warning(finding: Finding, verdict: Verdict) -> str:
 
 def sentence(one: Comparison, verdict: Verdict) -> str:
     """Return the change of a number: `A step became slower: 0.566 → 2.91 ms (+414.1 %).`"""
-    noun = printable(_NOUNS[one.metric].format(one.subject) if one.metric in _NOUNS else one.label)
+    noun = METRICS[one.metric].noun if one.metric in METRICS else ""
+    noun = printable(noun.replace("{}", one.subject) or one.label)
     step = step_time_of(verdict)
     if step is not None and step.change is not None and one.metric == step.metric:
         pace = "slower" if step.change > 0 else "faster"
         why = ": it waits" if one.metric == "run_blocked_time" else ""
         return f"A step became {pace}: {step.times} ({step.percentage}){why}."
     unit = unit_of(one.metric)
+    if (waits := added_waits([one, *verdict.comparisons])) is not None and waits[0] is one:
+        return printable(f"{_sentence_of(waits[1])}.")
     if one.numbers is not None:
         if one.metric in _STEP:
             return f"{noun}: {change_text(one.reference, one.current)}."
@@ -231,6 +212,10 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     if one.is_gone:
         return f"{noun} is gone."
     return f"{noun} changed."
+
+
+def _sentence_of(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _new_or_gone(calls: Comparison) -> str:
@@ -255,7 +240,8 @@ def _green(verdict: Verdict) -> str:
         return "The recording is complete and valid; nothing was compared."
     if verdict.outcome is Outcome.CHANGED:
         found = next(one for one in verdict.findings if one.code is Code.R107)
-        message = cause_by_shapes(verdict) or found.message[:1].upper() + found.message[1:]
+        waits = added_waits(verdict.comparisons)
+        message = _sentence_of(waits[1]) if waits else cause_by_shapes(verdict) or _sentence_of(found.message)
         return printable(f"{message}. Nothing shows that the step got worse.") + _better(verdict)
     compared = [one.label for one in verdict.comparisons]
     warned = [one for one in _warnings(verdict) if one.place in compared]

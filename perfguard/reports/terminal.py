@@ -11,7 +11,7 @@ from functools import partial
 from perfguard.errors import counted, listed
 from perfguard.findings import OWN_FAMILY, Code, Finding, Severity, split_place
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import State
+from perfguard.judge.comparison import State
 from perfguard.judge.quantities import show
 from perfguard.judge.refresh import GIVE_REASON, Refresh
 from perfguard.judge.renames import lacks_baseline, move_command

@@ -11,7 +11,7 @@ from perfguard import thresholds
 from perfguard.errors import listed
 from perfguard.findings import Severity
 from perfguard.judge.attribution import Attribution, Doubt, Unattributed, attribution_of
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry
 from perfguard.judge.quantities import quantity
 from perfguard.judge.shown_time import step_time_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.attribution import WITHOUT_OPERATOR, Doubt, Unattributed, attribution, attribution_of
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure import Measurement

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Severity, worst_first
-from perfguard.judge.compare import Comparison, State, changes_text, compare
+from perfguard.judge.compare import changes_text, compare
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.quantities import show, sides_text
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.work import COUNTED

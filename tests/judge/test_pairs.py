@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perfguard import thresholds
 from perfguard.findings import Code, Finding, Severity
 from perfguard.gate import compare_paired, is_to_be_confirmed
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.pairs import Pace, agreeing_of, effect_of, paired, with_pairs
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.tolerance import Policy, Rule, Tolerance

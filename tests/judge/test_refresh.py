@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from perfguard import StepWindow
 from perfguard.findings import Code
 from perfguard.judge.baseline import Baseline
-from perfguard.judge.compare import State, compare
+from perfguard.judge.compare import compare
+from perfguard.judge.comparison import State
 from perfguard.judge.refresh import Refresh, Refreshed, ratcheted, refreshed
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.measure import METRICS, Better, Kind, Measurement, Metric

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.step_time import StepTime, percent, three_digits
 from perfguard.judge.verdict import Outcome, Verdict

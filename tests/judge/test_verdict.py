@@ -13,7 +13,7 @@ from perfguard import StepWindow
 from perfguard.contract import Contract
 from perfguard.dialects.extract import Extract
 from perfguard.findings import INVALIDATING_FAMILIES, Code, Finding, Severity, worst_first
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import Coverage, Outcome, Verdict, compared, examined
 from perfguard.measure import Measurement

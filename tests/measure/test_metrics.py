@@ -311,7 +311,8 @@ def test_the_pause_between_the_steps_of_a_script(steps, expected_ms):
     assert found == ([] if expected_ms is None else [expected_ms])
 
 
-#: What can be measured where no device ran: of a recording that perfguard drove itself.
+#: What can be measured where no device ran: of a recording that perfguard drove itself, and besides of a torch trace.
+READ_BY_TORCH = {"host_reads", "waiting_operators"}
 OF_A_HOST = {
     *("steps", "operator_set", "operator_calls", "operator_shapes", "operator_time", "operator_share"),
     *("peak_memory_bytes", "memory_allocations", "memory_allocated_bytes", "memory_growth_bytes"),
@@ -324,7 +325,7 @@ OF_A_HOST = {
 @pytest.mark.variants(2)
 def test_every_metric_is_measured_and_in_order(recording):
     measurements = measure(inspect(read_recording(RECORDINGS / recording)))
-    assert {one.metric for one in measurements} == OF_A_HOST
+    assert {one.metric for one in measurements} == OF_A_HOST | (READ_BY_TORCH if recording in TORCH else set())
     keys = [one.key for one in measurements]
     assert keys == sorted(set(keys))
     assert measurements == measure(inspect(read_recording(RECORDINGS / recording)))
@@ -390,6 +391,9 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("kernel_time", "us/step", "timed", "lower", False),
         ("launches", "launches/step", "exact", "lower", True),
         ("synchronisations", "calls/step", "exact", "lower", True),
+        ("host_reads", "reads/step", "exact", "equal", True),
+        ("waiting_operators", "waits/step by operator", "exact", "equal", True),
+        ("waiting_functions", "names", "exact", "equal", False),
         ("copies", "copies/step", "exact", "lower", True),
         ("copied_bytes", "bytes/step", "exact", "lower", True),
         ("device_time", "us/step", "timed", "equal", False),
@@ -440,7 +444,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 58
+    assert len(METRICS) == 61
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

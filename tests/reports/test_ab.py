@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfguard.findings import Code, Finding
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.pairs import with_pairs
 from perfguard.judge.shown_time import step_time_of

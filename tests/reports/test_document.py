@@ -18,7 +18,7 @@ from perfguard.documents import schema, violations
 from perfguard.errors import StoreError
 from perfguard.findings import Code, Finding, Ignored, Severity
 from perfguard.judge.baseline import BaselineFacts
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.verdict import Coverage, Outcome, Verdict
@@ -289,6 +289,7 @@ def test_a_verdict_as_a_document():
         "tolerance": {},
         "ignore": [],
         "changed": "warn",
+        "target": "host",
         "baseline": None,
         "changes": [],
         "timings": [],

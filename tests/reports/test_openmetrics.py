@@ -12,11 +12,12 @@ from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from perfguard.judge.verdict import Outcome, Verdict  # noqa: E402
-from perfguard.judge.weights import WORKLOAD_METRICS  # noqa: E402
-from perfguard.measure import Measurement  # noqa: E402
+from perfguard.measure import METRICS, Measurement  # noqa: E402
 from perfguard.reports.openmetrics import report_openmetrics  # noqa: E402
 from perfguard.screen import printable  # noqa: E402
 from tests.reports import runs_to_show as show  # noqa: E402
+
+OF_WORKLOADS = sorted(name for name, one in METRICS.items() if one.of_workload)
 
 
 def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
@@ -47,7 +48,11 @@ def test_a_run_without_a_workload_is_whole():
 
 @given(
     st.dictionaries(
-        st.tuples(st.text(max_size=9), st.sampled_from(sorted(WORKLOAD_METRICS)), st.text(max_size=9)),
+        st.tuples(
+            st.text(max_size=9),
+            st.sampled_from(OF_WORKLOADS),
+            st.text(max_size=9),
+        ),
         st.one_of(st.integers(-(2**60), 2**60), st.floats()),
         max_size=5,
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.quantities import change_text, quantity
 from perfguard.judge.refresh import Refresh

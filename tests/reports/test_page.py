@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from perfguard.capture.replay import replay
 from perfguard.findings import Code, Finding, Severity
 from perfguard.gate import examine
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Outcome, Verdict

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfguard.findings import Code, Finding, Severity
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.ledger import Cause, Entry, Ledger
 from perfguard.judge.refresh import Refresh
 from perfguard.judge.tolerance import OF_THE_TEST, Policy

@@ -1,4 +1,4 @@
--- What a torch trace measures of devices: what ran there, and what the host called of their runtime.
+-- What a torch trace measures of devices: what ran there, what the host called of their runtime, and where it waits for them.
 
 -- metric: kernel_calls, kernel_total_ns
 -- needs: windows, device_details, device_work_inside
@@ -64,3 +64,37 @@ from parts join windows using (cycle)
 select cycle, word(name) as subject, list(duration_ns order by start_ns, duration_ns)
 from device_work_inside where kind = 'communication'
 group by cycle, name
+
+-- metric: host_reads
+-- needs: windows, executions
+-- about: A sample a step. Where the calls of a runtime were recorded, `synchronisations` says what waited.
+with counts as (select cycle, step, count(*) as reads from host_reads group by all)
+select counted_steps.cycle, '' as subject, list(coalesce(reads, 0) order by counted_steps.step)
+from counted_steps
+left join counts on counts.cycle = counted_steps.cycle and counts.step is not distinct from counted_steps.step
+where counted_steps.cycle not in (select cycle from calls_in_steps where kind is not null)
+  and counted_steps.cycle in (select cycle from traces)
+group by counted_steps.cycle
+
+-- metric: waiting_operators
+-- needs: windows, executions
+-- about: Of the whole window. An operator, or a call of the runtime that none made.
+with inside as (
+  select waits.cycle, word(name) as name, count(*) as waits
+  from waits join windows using (cycle)
+  where step is not null or not by_step
+  group by all)
+select windows.cycle, '' as subject, coalesce(map_from_entries(list({'name': name, 'waits': waits} order by name) filter (name is not null)), map {})
+from windows left join inside using (cycle)
+where windows.cycle in (select cycle from traces)
+group by windows.cycle
+
+-- metric: waiting_functions
+-- needs: windows, executions, python_calls
+-- about: Of the whole window, by the profiler's stacks; the line is that where the function begins.
+select cycle, '' as subject, list(name || ' in ' || function order by name, function)
+from (
+  select distinct cycle, word(name) as name, word(function) as function
+  from waiting_functions join windows using (cycle)
+  where step is not null or not by_step)
+group by cycle

@@ -183,10 +183,18 @@ select cycle,
     when bool_or(name in (select number from words where starts_with(text, 'cu'))) then 'cuda' else 'device' end as family
 from runtime_calls group by cycle;
 
--- Operators by the External id that Kineto writes to what they called and launched.
-create view operators_by_id as
-select cycle, external_id, if(count(distinct name) = 1, any_value(name), null) as name
-from trace_operators where known(external_id) > 0 group by cycle, external_id;
+-- Operators by the External id that Kineto writes to what they called and launched; of traces in which it is theirs: those of torch
+-- 1.12 to 2.0 at hand have ids at calls that are of other operators, or of none.
+create view fill_operators_by_id as
+with ids as (
+  select cycle, external_id, if(count(distinct name) = 1, any_value(name), null) as name, count(*) as operators, any_value(thread) as thread,
+    any_value(start_ns) as start_ns, any_value(duration_ns) as duration_ns
+  from trace_operators where known(external_id) > 0 group by cycle, external_id),
+wrong as (
+  select distinct calls.cycle
+  from runtime_calls as calls join ids using (cycle, external_id)
+  where operators = 1 and (ids.thread <> calls.thread or bounded(calls.start_ns) not between ids.start_ns and ids.start_ns + ids.duration_ns))
+select cycle, external_id, name from ids where cycle not in (from wrong);
 
 create view operators_in_traces as
 select executions.cycle, executions.row, executions.step, words.text as name, words.text as type, 1::bigint as calls, nesting.thread,
@@ -215,6 +223,58 @@ select calls.cycle, calls.row, step, words.text as name, coalesce(kind, 'other')
 from calls_in_steps as calls
 join words on words.number = calls.name
 left join operators_by_id on operators_by_id.cycle = calls.cycle and operators_by_id.external_id = calls.external_id;
+
+-- Reads of a value by the host, the outermost of those in each other. Operators with torch's tags data_dependent_output or
+-- dynamic_output_shape (native_functions.yaml, 2.13), but for index (with a mask it calls nonzero), one_hot (which on a CPU reads to check)
+-- and those that read what lies on the host (_ctc_loss, linalg_lstsq); is_nonzero and isclose's callers call item. What an
+-- optimizer reads in its step is its own counter, which torch keeps on the host (optim/optimizer.py, _get_value).
+create view fill_host_reads as
+with reads as (
+  select ran.cycle, ran.row, ran.step, ran.name, thread, ran.start_ns, ran.start_ns + ran.duration_ns as end_ns
+  from executions as ran join nesting using (cycle, row)
+  where counts and not coalesce(on_device, false) and ran.name in (
+    select number from words where regexp_full_match(text, 'aten::(item|_local_scalar_dense|is_nonzero|nonzero|argwhere|equal|allclose|'
+      'masked_select|_unique2?|unique_consecutive|unique_dim(_consecutive)?|bincount|repeat_interleave)'))),
+alone as (
+  select * from reads
+  qualify coalesce(max(end_ns) over (partition by cycle, thread order by start_ns, end_ns desc, row
+    rows between unbounded preceding and 1 preceding) < end_ns, true)),
+optimizers as (
+  select cycle, thread, start_ns, start_ns + duration_ns as end_ns from spans
+  where category in (number_of('user_annotation'), number_of('cpu_op'), number_of('Operator'))
+    and name in (select number from words where starts_with(text, 'Optimizer.step#') and not contains(text, 'LBFGS')))
+select cycle, row, step, name, thread, start_ns from alone
+where not exists (
+  select 1 from optimizers
+  where optimizers.cycle = alone.cycle and optimizers.thread = alone.thread
+    and alone.start_ns between optimizers.start_ns and optimizers.end_ns);
+
+-- Where a step waits for a device, or would: calls that synchronise where calls were recorded, else reads of the host. `name` is the
+-- innermost operator around a call, or the call itself.
+create view fill_waits as
+with called as (select distinct cycle from calls_in_steps where kind is not null),
+calls as (select * from calls_in_steps where kind = 'synchronise' and not is_inside),
+around as (
+  select calls.cycle, calls.row, arg_max(operators.name, (operators.start_ns, -operators.duration_ns)) as name
+  from calls join trace_operators as operators
+    on operators.cycle = calls.cycle and operators.thread = calls.thread and operators.start_ns <= calls.start_ns
+    and operators.start_ns + operators.duration_ns >= calls.start_ns
+  where operators.name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'))
+  group by calls.cycle, calls.row)
+select calls.cycle, step, coalesce(around.name, calls.name) as name, thread, start_ns from calls left join around using (cycle, row)
+union all
+select cycle, step, name, thread, start_ns from host_reads where cycle not in (from called);
+
+-- Functions of Python in which a step waits: the innermost around it that are not torch's own.
+create view waiting_functions as
+select waits.cycle, waits.step, waits.name, arg_max(functions.name, functions.start_ns) as function
+from waits join python_functions as functions
+  on functions.cycle = waits.cycle and functions.thread = waits.thread
+  and functions.start_ns <= waits.start_ns and functions.end_ns >= waits.start_ns
+where functions.name in (
+  select number from words
+  where regexp_matches(text, '\.py\([0-9]+\): ') and not regexp_matches(text, '(^|/)(torch|site-packages|dist-packages|lib/python[0-9.]+)/'))
+group by waits.cycle, waits.step, waits.name, waits.start_ns, waits.thread;
 
 -- What ran on devices one by one.
 create view device_runs as

@@ -9,7 +9,7 @@ from typing import Any
 from perfguard.errors import counted
 from perfguard.findings import Finding, Severity, advice, split_place
 from perfguard.judge.attribution import Unattributed, attribution_of
-from perfguard.judge.compare import Comparison, State
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.quantities import change_text, quantity, show
 from perfguard.judge.tolerance import Tolerance
 from perfguard.judge.verdict import Verdict
