@@ -181,6 +181,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def shortened(name: str, width: int = 60) -> str:
+    """Cut the beginning of a long name, which matters least."""
+    return name if len(name) <= width else "…" + name[-(width - 1) :]
+
+
+def cut(text: str, width: int) -> str:
+    """Cut the end of a long text."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 class _Written(reprlib.Repr):
     """Values as YAML, JSON and TOML write them, also those that a call in Python gives: one wording for both."""
 

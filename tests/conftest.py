@@ -159,6 +159,14 @@ def corpus_place() -> Path:
     return Path(named) if named else CHECKOUT.parent / "shared" / "corpus"
 
 
+def gpu_traces() -> list[Any]:
+    """Return the real traces of GPUs in the corpus, as parameters; one that skips where it is not at hand."""
+    places = sorted(one for one in (corpus_place() / "gpu").glob("*") if one.is_dir())
+    if not places:
+        return [pytest.param(None, marks=pytest.mark.skip(reason="needs traces of GPUs, from the corpus"), id="none")]
+    return [pytest.param(place, id=place.name) for place in places]
+
+
 def recorded(pattern: str) -> list[Path]:
     """Return the real recordings whose name matches: those of tests/data, of which there must be one, then the corpus's."""
     inside = sorted(RECORDED.glob(pattern))

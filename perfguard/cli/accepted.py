@@ -11,7 +11,7 @@ from perfguard.errors import StoreError, listed
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.refresh import new_reason
 from perfguard.measure import Measurement
-from perfguard.reports.names import cut
+from perfguard.screen import cut
 
 #: Longest reason in a line, and most workloads.
 _REASON = 200

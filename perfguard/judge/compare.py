@@ -42,9 +42,11 @@ from perfguard.measure.measurement import (
     split_rank,
 )
 from perfguard.recording import Environment
+from perfguard.screen import cut
 
-#: Most names of a kind in one line.
+#: Most names of a kind in one line, and the longest.
 _NAMED = 3
+_LONGEST = 80
 
 Key = tuple[str, str]
 
@@ -320,11 +322,11 @@ def _with_step_time(one: Comparison, comparisons: Iterable[Comparison]) -> Compa
 
 
 def _with_place_of_waits(one: Comparison, comparisons: Iterable[Comparison]) -> Comparison:
-    """End the finding on more waits with the operators that wait, and their functions in Python."""
+    """End the finding on more waits or launches with what waits, and in which function, or what is launched."""
     if one.finding is None or not one.is_more:
         return one
-    message = one.finding.message + where_it_waits(one, comparisons)
-    return replace(one, finding=replace(one.finding, message=message))
+    where = where_it_waits(one, comparisons)
+    return replace(one, finding=replace(one.finding, message=f"{one.finding.message}: {where}")) if where else one
 
 
 def worse_operators(
@@ -375,24 +377,45 @@ def changes_text(comparisons: Iterable[Comparison]) -> str:
     comparisons = tuple(comparisons)
     found = [one for one in comparisons if one.judged and one.state is State.CHANGED]
     waits = added_waits(comparisons)
-    calls = [one for one in found if one.metric == "operator_calls" and split_rank(one.subject)[0] != ALL_RANKS]
-    counted = {one.subject for one in calls}
+    said = {"waiting_operators", waits[0].metric} if waits is not None else set()
+    parts = [
+        waits[1] if waits is not None and waits[0].state is State.CHANGED else "",
+        _counted_changes("kernels", "kernel_calls", found),
+        _counted_changes("operators", "operator_calls", found, _of_shapes(found)),
+    ]
+    others = listed([one.label for one in found if one.metric not in CENSUS | {"kernel_calls"} | said], _NAMED)
+    return "; ".join(part for part in (*parts, others and f"changed: {others}") if part)
+
+
+def _counted_changes(
+    what: str, metric: str, changes: Iterable[Comparison], others: Mapping[str, list[str]] | None = None
+) -> str:
+    """Return `kernels changed: 1 new (a), 1 gone (b)`, by a metric of calls and `others` by kind; empty without any."""
+    calls = [one for one in changes if one.metric == metric and split_rank(one.subject)[0] != ALL_RANKS]
     kinds = {
-        "new": [one.subject for one in calls if one.is_new],
-        "gone": [one.subject for one in calls if one.is_gone],
+        "new": [_short(one) for one in calls if one.is_new],
+        "gone": [_short(one) for one in calls if one.is_gone],
         "called more or less often": [
-            f"{one.subject} {show(one.reference)} → {show(one.current)}"
+            f"{_short(one)} {show(one.reference)} → {show(one.current)}"
             for one in calls
             if one.reference is not None and one.current is not None
         ],
-        **_by_shapes(one for one in found if one.metric == "operator_shapes" and one.subject not in counted),
+        **(others or {}),
     }
     parts = [f"{len(names)} {kind} ({listed(names, _NAMED)})" for kind, names in kinds.items() if names]
-    said = {"waiting_operators", waits[0].metric} if waits is not None else set()
-    others = listed([one.label for one in found if one.metric not in CENSUS | said], _NAMED)
-    operators = f"operators changed: {', '.join(parts)}" if parts else ""
-    first = waits[1] if waits is not None and waits[0].state is State.CHANGED else ""
-    return "; ".join(part for part in (first, operators, others and f"changed: {others}") if part)
+    return f"{what} changed: {', '.join(parts)}" if parts else ""
+
+
+def _short(one: Comparison) -> str:
+    """Return a subject in a line: names of kernels are types of C++."""
+    return cut(one.subject, _LONGEST)
+
+
+def _of_shapes(changes: Iterable[Comparison]) -> dict[str, list[str]]:
+    """Return what changed in the inputs of operators that are called as often."""
+    changes = tuple(changes)
+    counted = {one.subject for one in changes if one.metric == "operator_calls"}
+    return _by_shapes(one for one in changes if one.metric == "operator_shapes" and one.subject not in counted)
 
 
 #: The type before the sizes of a tensor: `c10::BFloat16[8, 4]`.

@@ -1,15 +1,20 @@
-"""Waits: how much more often a step waits for its device, or on a CPU reads what it would wait for, and where, in words."""
+"""Waits: how much more often a step waits for its device, or reads what it would wait for, or launches work; and where."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from perfguard.errors import listed
 from perfguard.judge.comparison import Comparison
 from perfguard.judge.quantities import quantity, show
+from perfguard.measure.measurement import number
+from perfguard.screen import cut
 
-#: Most operators, and most functions, that are named.
+#: Most operators, functions or kernels that are named, and the longest name.
 _NAMED = 3
+_LONGEST = 80
+_COPY = re.compile("Mem(cpy|set)")
 _OPERATORS, _FUNCTIONS = "waiting_operators", "waiting_functions"
 
 
@@ -23,7 +28,8 @@ def added_waits(comparisons: Iterable[Comparison]) -> tuple[Comparison, str] | N
     for metric, what in _WHAT.items():
         for one in comparisons:
             if one.metric == metric and one.judged and one.is_more and one.numbers is not None:
-                return one, f"{what}: {_sides(one)}{where_it_waits(one, comparisons)}"
+                where = where_it_waits(one, comparisons)
+                return one, f"{what}: {_sides(one)}{where and f' ({where})'}"
     return None
 
 
@@ -38,10 +44,12 @@ def _sides(one: Comparison) -> str:
 
 
 def where_it_waits(waits: Comparison, comparisons: Iterable[Comparison]) -> str:
-    """Return ` (aten::item 0 → 1, in train.py(12): step)` of a number of waits or reads.
+    """Return `aten::item 0 → 1, in train.py(12): step` of a number of waits or reads, `sgemm 3 → 5` of launches.
 
-    Empty for other numbers, and where no operator is known that waits more often.
+    Empty for other numbers, and where no operator or kernel is known that is of the difference.
     """
+    if waits.metric == "launches":
+        return _launched(waits, comparisons)
     if waits.metric not in _WHAT:
         return ""
     found = {one.metric: one for one in comparisons if one.subject == waits.subject}
@@ -57,7 +65,20 @@ def where_it_waits(waits: Comparison, comparisons: Iterable[Comparison]) -> str:
     parts = [listed([f"{name} {show(before.get(name, 0))} → {show(now[name])}" for name in more], _NAMED)]
     if functions := _functions(found.get(_FUNCTIONS), more):
         parts.append(f"in {listed(functions, _NAMED)}")
-    return f" ({', '.join(parts)})"
+    return ", ".join(parts)
+
+
+def _launched(launches: Comparison, comparisons: Iterable[Comparison]) -> str:
+    """Return the kernels that run more often, those with the most calls more first; copies and sets are launched otherwise."""
+    more: dict[str, tuple[float, float]] = {}
+    for one in comparisons:
+        name = one.subject.removeprefix(launches.subject)
+        if one.metric == "kernel_calls" and one.subject.startswith(launches.subject) and one.is_more:
+            more[name] = (number(one.reference) or 0, number(one.current) or 0)
+    # Of one rank the subject is empty, and those of several begin with theirs.
+    names = sorted((name for name in more if not _COPY.match(name)), key=lambda name: more[name][0] - more[name][1])
+    parts = [f"{cut(name, _LONGEST)} {show(more[name][0])} → {show(more[name][1])}" for name in names]
+    return listed(parts, _NAMED)
 
 
 def _functions(one: Comparison | None, operators: list[str]) -> list[str]:

@@ -189,6 +189,23 @@ def _collective_transfer(cycles: Sequence[CycleMeasurements]) -> _Values:
         yield kind, round(sum(least for _, least in calls) / 1e3, 3)
 
 
+def _straggler(cycles: Sequence[CycleMeasurements]) -> _Values:
+    """Yield the ranks that came last to collectives, and how long the others waited for them: the median of the others.
+
+    A collective runs on a device until all ranks have come, so it is shortest on the one that came last: their clocks differ.
+    """
+    waits: dict[int, float] = defaultdict(float)
+    by_kind: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(dict)
+    for rank, kind, calls in _collectives(cycles):
+        by_kind[kind][rank] = calls
+    for by_rank in by_kind.values():
+        for of_ranks in zip(*by_rank.values(), strict=True):
+            own = dict(zip(by_rank, (duration for duration, _ in of_ranks), strict=True))
+            last = min(own, key=lambda rank: (own[rank], rank))
+            waits[last] += statistics.median(duration for rank, duration in own.items() if rank != last) - own[last]
+    yield from ((f"rank{rank}", round(wait / 1e3, 3)) for rank, wait in sorted(waits.items()) if wait > 0)
+
+
 def _collectives(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
     """Yield (rank, kind, [(own duration, shortest of the ranks)] in ns a step) if all ranks called it equally often."""
     calls: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -213,4 +230,5 @@ _OF_RANKS: dict[str, Callable[[Sequence[CycleMeasurements]], _Values]] = {
     "rank_spread": _rank_spread,
     "collective_wait": _collective_wait,
     "collective_transfer": _collective_transfer,
+    "straggler": _straggler,
 }

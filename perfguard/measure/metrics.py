@@ -327,11 +327,48 @@ _ALL = (
     ),
     _shown(
         "device_time",
-        "us/step",
-        "What a device does between the first and the last thing that it runs in the window: computing, communication, "
-        "exposed communication (nothing is computed beside it), exposed copying (nor communicated) and idle.",
+        "us",
+        "What a device does in the fastest profiled step: computing, exposed communication (nothing else runs), exposed "
+        "copying (nothing is computed) and idle are all of it; also communication, and of idle the wait for the host.",
         Better.EQUAL,
         subject="device and part",
+        cycles=Join.FASTEST,
+    ),
+    _shown(
+        "exposed_communication",
+        "us/step",
+        "How long a device only communicates in a step; the minimum of the steps.",
+        subject="device",
+        ranks=Join.LARGEST,
+        noun="The exposed communication of a step on {}",
+    ),
+    _shown(
+        "device_idle",
+        "us/step",
+        "How long a device runs nothing in a step; the minimum of the steps.",
+        subject="device",
+        ranks=Join.LARGEST,
+        noun="The idle time of a step on {}",
+    ),
+    _shown(
+        "launch_delay",
+        "us",
+        "From a call that launches work on a device to its begin, the mean of a step; the minimum of the steps.",
+        subject="device",
+    ),
+    _shown(
+        "queue_length",
+        "launches",
+        "How much was launched on a device and had not begun, at most in a step; the minimum of the steps.",
+        Better.EQUAL,
+        subject="device",
+    ),
+    _shown(
+        "straggler",
+        "us/step",
+        "How long the other ranks wait in collectives for this one, which came last to them.",
+        subject="rank",
+        noun="What all ranks wait for {}",
     ),
     _shown(
         "flops",

@@ -13,8 +13,8 @@ from perfguard.artifacts.layout import Layout, Slot, layouts
 from perfguard.artifacts.readers import OPAQUE
 from perfguard.artifacts.schema import is_table, row_schema
 from perfguard.documents import schema, schema_names
-from perfguard.reports.names import cut
 from perfguard.reports.prose import code, prose, sentence, table
+from perfguard.screen import cut
 
 #: How deep the keys of a JSON document are listed.
 _DEPTH = 4

@@ -19,8 +19,7 @@ from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure.measurement import number
 from perfguard.reports.ledger import is_newly_called
-from perfguard.reports.names import cut
-from perfguard.screen import printable
+from perfguard.screen import cut, printable
 
 #: A part names the cause if it is at least this share of the change; otherwise several parts do.
 _MOST = 0.5

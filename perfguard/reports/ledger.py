@@ -9,8 +9,7 @@ from perfguard.judge.quantities import show
 from perfguard.judge.shown_time import step_time_of
 from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
-from perfguard.reports.names import cut, shortened
-from perfguard.screen import printable
+from perfguard.screen import cut, printable, shortened
 
 #: Most lines of a ledger in a message; a part needs at least 1/100 of the whole change for a line of its own.
 _LINES = 8

@@ -18,11 +18,10 @@ from perfguard.judge.shown_time import without_details
 from perfguard.judge.verdict import Verdict
 from perfguard.reports import OUTCOME_ORDER, FunctionReporter, RunReport, by_outcome
 from perfguard.reports.ledger import short_ledger_lines
-from perfguard.reports.names import cut, shortened
 from perfguard.reports.overview import commit_name, overview
 from perfguard.reports.step_time import step_cells, step_details
 from perfguard.reports.terminal import change_lines, coverage_line, finding_lines, ignored_line, warning_lines
-from perfguard.screen import printable
+from perfguard.screen import cut, printable, shortened
 
 #: GitHub accepts comments of at most 65 536 characters; a longer one is cut at a workload.
 MOST_CHARACTERS = 60_000

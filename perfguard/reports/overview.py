@@ -16,7 +16,7 @@ from perfguard.judge.renames import lacks_baseline
 from perfguard.judge.shown_time import step_time_of, without_details
 from perfguard.judge.trend import Trend
 from perfguard.judge.verdict import Outcome, Verdict
-from perfguard.judge.waits import added_waits
+from perfguard.judge.waits import added_waits, where_it_waits
 from perfguard.measure.measurement import number
 from perfguard.measure.metrics import METRICS, unit_of
 from perfguard.recording import Provenance
@@ -200,10 +200,14 @@ def sentence(one: Comparison, verdict: Verdict) -> str:
     if one.numbers is not None:
         if one.metric in _STEP:
             return f"{noun}: {change_text(one.reference, one.current)}."
-        sides = " → ".join(quantity(side, unit, beside=one.numbers) for side in one.numbers)
+        base = unit.partition("/")[0]
+        # The noun says what is counted, and that it is of a step.
+        shown = unit if noun == printable(one.label) else base if base == "us" else ""
+        sides = " → ".join(quantity(side, shown, beside=one.numbers) for side in one.numbers)
         if unit.startswith("bytes"):
             sides = sides_text(*one.numbers, unit)
-        return f"{noun}: {sides} ({change_text(one.reference, one.current)})."
+        cause = printable(where_it_waits(one, verdict.comparisons)) if one.is_more else ""
+        return f"{noun}: {sides} ({change_text(one.reference, one.current)}){cause and f': {cause}'}."
     if one.metric == "operator_calls" and (one.is_new or one.is_gone):
         return _new_or_gone(one)
     if one.is_new:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Verdict
 from perfguard.measure import Pause, StepTimeline
-from perfguard.reports.names import cut
-from perfguard.screen import printable
+from perfguard.screen import cut, printable
 
 #: The part of a step from which on a pause is named, and how many are named at most.
 _LEAST = 0.05

@@ -19,9 +19,8 @@ from perfguard.judge.step_time import TimeUnit
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.measure.measurement import number
 from perfguard.reports.ledger import is_newly_called, unattributed_text
-from perfguard.reports.names import cut
 from perfguard.reports.pauses import new_pause_text
-from perfguard.screen import printable
+from perfguard.screen import cut, printable
 
 #: Most operators in a sentence.
 _FIRST = 3

@@ -16,6 +16,7 @@ from perfguard.contract.open_tables import open_tables
 from perfguard.dialects.queries import common_tables
 from perfguard.recording import Recording
 from perfguard.testing import LAYOUTS, generate
+from tests.conftest import gpu_traces
 from tests.mutation.subjects import corpus_directory
 
 QUESTIONS = Path(__file__).parents[2] / "docs" / "how-to" / "questions.sql"
@@ -102,11 +103,7 @@ def ns(time: Any) -> int:
     return int((Decimal(time) * 1000).to_integral_value())
 
 
-def traces() -> list[Path]:
-    return [one for one in real() if one.parent.name == "gpu"]
-
-
-@pytest.mark.parametrize("place", traces(), ids=lambda one: one.name)
+@pytest.mark.parametrize("place", gpu_traces())
 def test_kernels_are_those_of_the_trace(place):
     events = events_of(place)
     device = [one for one in events if one.get("cat") in _DEVICE]
@@ -143,7 +140,7 @@ def test_kernels_are_those_of_the_trace(place):
     assert hosts == [(len(operators) - marks,)]
 
 
-@pytest.mark.parametrize("place", traces(), ids=lambda one: one.name)
+@pytest.mark.parametrize("place", gpu_traces())
 def test_idle_and_exposed_communication_are_those_of_the_trace(place):
     """Nanosecond by nanosecond where something begins or ends, of each device."""
     by_number = {title.partition(".")[0]: query.rstrip().rstrip(";") for title, query in questions()}
@@ -236,7 +233,7 @@ def test_the_operator_around_another_is_no_mark_of_a_step(tmp_path):
     assert (inside, outside) == (1, 2)
 
 
-@pytest.mark.parametrize("place", traces()[:3], ids=lambda one: one.name)
+@pytest.mark.parametrize("place", gpu_traces()[:3])
 def test_one_query_may_join_all_of_them(place):
     parts = (
         f"select '{name}' as part, count(*), count(distinct row), count(step) from {name}" for name in TABLES_WITH_ROWS

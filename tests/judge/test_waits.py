@@ -20,7 +20,7 @@ NOW = [
     measured("waiting_operators", {"aten::item": 1, "aten::nonzero": 1}),
     measured("waiting_functions", ["aten::item in a.py(1): f", "aten::nonzero in b.py(7): g"]),
 ]
-PLACE = "(aten::nonzero 0 → 1, in b.py(7): g)"
+PLACE = "aten::nonzero 0 → 1, in b.py(7): g"
 
 
 def judged(before, now, **policy):
@@ -35,18 +35,18 @@ def test_on_a_cpu_a_read_is_a_change_and_said_first():
     found = judged(BEFORE, NOW)
     assert [one.finding for one in found] == [None] * 3
     assert changes_text(found).startswith(
-        f"a step reads values on the host more often, and on a device waits for each: 1 → 2 a step {PLACE}"
+        f"a step reads values on the host more often, and on a device waits for each: 1 → 2 a step ({PLACE})"
     )
 
 
 @pytest.mark.parametrize(
     ("metric", "target", "message"),
     [
-        ("host_reads", "device", f"host_reads 1 → 2 reads/step, +1 (exact: any increase fails) {PLACE}"),
+        ("host_reads", "device", f"host_reads 1 → 2 reads/step, +1 (exact: any increase fails): {PLACE}"),
         (
             "synchronisations",
             "host",
-            f"synchronisations 1 → 2 calls/step, +1 (exact: any increase fails) {PLACE}",
+            f"synchronisations 1 → 2 calls/step, +1 (exact: any increase fails): {PLACE}",
         ),
     ],
 )
@@ -62,14 +62,17 @@ def test_where_it_waits_it_is_worse(metric, target, message):
     ("before", "now", "place"),
     [
         pytest.param(BEFORE[:1], NOW[:1], "", id="no operators"),
-        pytest.param(BEFORE[:2], NOW[:2], " (aten::nonzero 0 → 1)", id="no stacks"),
+        pytest.param(BEFORE[:2], NOW[:2], ": aten::nonzero 0 → 1", id="no stacks"),
         pytest.param(
-            [BEFORE[0], measured("waiting_operators", {"aten::item": 2})], NOW, f" {PLACE}", id="another in place of it"
+            [BEFORE[0], measured("waiting_operators", {"aten::item": 2})],
+            NOW,
+            f": {PLACE}",
+            id="another in place of it",
         ),
         pytest.param(
             BEFORE,
             [NOW[0], measured("waiting_operators", {"aten::item": 2}), BEFORE[2]],
-            " (aten::item 1 → 2, in a.py(1): f)",
+            ": aten::item 1 → 2, in a.py(1): f",
             id="once more in the same function",
         ),
     ],

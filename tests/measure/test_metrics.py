@@ -396,7 +396,12 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("waiting_functions", "names", "exact", "equal", False),
         ("copies", "copies/step", "exact", "lower", True),
         ("copied_bytes", "bytes/step", "exact", "lower", True),
-        ("device_time", "us/step", "timed", "equal", False),
+        ("device_time", "us", "timed", "equal", False),
+        ("exposed_communication", "us/step", "timed", "lower", False),
+        ("device_idle", "us/step", "timed", "lower", False),
+        ("launch_delay", "us", "timed", "lower", False),
+        ("queue_length", "launches", "timed", "equal", False),
+        ("straggler", "us/step", "timed", "lower", False),
         ("profiler_overhead", "ratio", "timed", "lower", False),
         ("api_time", "us/step", "timed", "lower", False),
         ("communication_bandwidth", "GB/s", "timed", "higher", False),
@@ -444,7 +449,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 61
+    assert len(METRICS) == 66
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

@@ -50,12 +50,56 @@ group by counted_steps.cycle
 -- metric: device_time
 -- needs: windows, device_details, device_work_inside
 -- digits: 3
--- about: What a device did between the first and the last thing that it ran in the window, divided by the steps. Computing, copying alone,
---   exposed communication and idle add up to it.
-with parts as (
-  unpivot device_parts on computing, communication, exposed_communication, exposed_copying, idle into name part value part_ns)
-select cycle, device || ':' || part as subject, [part_ns / 1000 / coalesce(nullif(steps, 0), 1)]
-from parts join windows using (cycle)
+-- about: The parts of the fastest step, or of the window where no step is known.
+with fastest as (
+  select cycle, step from step_edges qualify row_number() over (partition by cycle order by end_ns - start_ns, step) = 1
+  union all
+  select cycle, null from windows where cycle not in (select cycle from step_edges)),
+parts as (
+  unpivot (select parts.* from device_parts as parts join fastest on fastest.cycle = parts.cycle and fastest.step is not distinct from parts.step)
+  on computing, communication, exposed_communication, exposed_copying, idle, idle_for_host into name part value part_ns)
+select cycle, device || ':' || part as subject, [part_ns / 1000] from parts
+
+-- metric: exposed_communication
+-- needs: windows, device_details, device_work_inside
+-- digits: 3
+-- about: A sample a step, of the devices that communicate.
+select cycle, device as subject, list(exposed_communication / 1000 order by step)
+from device_parts
+group by cycle, device
+having sum(communication) > 0
+
+-- metric: device_idle
+-- needs: windows, device_details, device_work_inside
+-- digits: 3
+-- about: A sample a step.
+select cycle, device as subject, list(idle / 1000 order by step) from device_parts group by cycle, device
+
+-- metric: launch_delay
+-- needs: windows, device_details, device_work_inside
+-- digits: 3
+-- about: From the begin of the call to that of what it launched: the mean of each step.
+select cycle, device as subject, list(delay_us order by step)
+from (
+  select cycle, device, step, avg(start_ns::hugeint - called_ns) / 1000 as delay_us
+  from device_queue join windows using (cycle)
+  where called_ns is not null and (step is not null or not by_step)
+  group by cycle, device, step)
+group by cycle, device
+
+-- metric: queue_length
+-- needs: windows, device_details, device_work_inside
+-- about: The largest of each step of how much was asked for and had not begun.
+with changes as (
+  select cycle, device, step, unnest([called_ns, start_ns]) as at_ns, unnest([1, -1]) as change
+  from device_queue join windows using (cycle)
+  where called_ns is not null and start_ns > called_ns and (step is not null or not by_step)),
+lengths as (
+  select cycle, device, step, sum(change) over (partition by cycle, device order by at_ns, change rows unbounded preceding) as length
+  from changes)
+select cycle, device as subject, list(longest order by step)
+from (select cycle, device, step, max(length)::bigint as longest from lengths group by all)
+group by cycle, device
 
 -- metric: collective_durations_ns
 -- needs: windows, device_details, device_work_inside

@@ -312,20 +312,54 @@ where counts and (step is not null or not by_step);
 create view counted_steps as
 select cycle, step from steps union all select cycle, null from windows where cycle not in (select cycle from steps);
 
--- The parts of a device's time between the first and the last thing that it ran in the window.
-create view device_parts as
-with edges as (
-  select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns]) as at_ns, unnest([1, -1]) as change
-  from device_work_inside where device is not null and duration_ns > 0),
+-- What ran on devices, and when the host asked for it: the begin of the call with its number.
+create view fill_device_queue as
+with calls as (
+  select cycle, correlation, min(start_ns) as called_ns from runtime_calls where correlation is not null group by cycle, correlation)
+select runs.cycle, device, step, kind, start_ns, duration_ns, called_ns
+from device_runs as runs left join calls on calls.cycle = runs.cycle and calls.correlation = runs.correlation
+where device is not null;
+
+-- What a device does from one moment at which something begins or ends there to the next, from the first step to the last. `called_ns`:
+-- when the host asked for what begins at its end; -1 where no call says it, null where nothing begins.
+create view fill_device_states as
+with runs as (select * from device_queue where duration_ns > 0),
+edges as (
+  select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns]) as at_ns, unnest([1, -1]) as change,
+    unnest([coalesce(called_ns, -1), null]) as called_ns
+  from runs
+  union all
+  select used.cycle, device, null, unnest([first_ns, last_ns]), 0, null
+  from (select distinct cycle, device from runs) as used
+  join (select cycle, min(start_ns) as first_ns, max(end_ns) as last_ns from steps group by cycle) as steps using (cycle)),
 levels as (
-  select cycle, device, lead(at_ns) over before - at_ns as lasts_ns,
-    sum(if(kind = 'compute', change, 0)) over before as computing, sum(if(kind = 'communication', change, 0)) over before as moving,
-    sum(if(kind in ('copy', 'set'), change, 0)) over before as copying
+  select cycle, device, at_ns, lead(at_ns) over before as next_ns, lead(called_ns) over before as called_ns,
+    sum(if(kind = 'compute', change, 0)) over before > 0 as computes,
+    sum(if(kind = 'communication', change, 0)) over before > 0 as communicates,
+    sum(if(kind in ('copy', 'set'), change, 0)) over before > 0 as copies
   from edges
   window before as (partition by cycle, device order by at_ns, change rows unbounded preceding))
-select cycle, device, coalesce(sum(lasts_ns) filter (computing > 0), 0) as computing, coalesce(sum(lasts_ns) filter (moving > 0), 0) as communication,
-  coalesce(sum(lasts_ns) filter (moving > 0 and computing <= 0), 0) as exposed_communication,
-  coalesce(sum(lasts_ns) filter (copying > 0 and computing <= 0 and moving <= 0), 0) as exposed_copying,
-  coalesce(sum(lasts_ns) filter (computing <= 0 and moving <= 0 and copying <= 0), 0) as idle
-from levels
-group by cycle, device;
+select * from levels where next_ns > at_ns;
+
+-- The parts of a device's time in each step, as the host marks it; in one that is the whole window where no step is known. Computing,
+-- exposed communication (nothing else runs), exposed copying (nothing is computed) and idle add up to it. Idle for the host: until the
+-- host asked for what ran next; unknown where a call is not there.
+create view fill_device_parts as
+with ranges as (
+  select cycle, step, start_ns, end_ns from steps
+  union all
+  select cycle, null, min(at_ns), max(next_ns) from device_states where cycle not in (select cycle from steps) group by cycle),
+cut as (
+  select states.cycle, device, step, called_ns, computes, communicates, copies, not (computes or communicates or copies) as idles,
+    greatest(at_ns, start_ns) as begin_ns, least(next_ns, end_ns) as stop_ns
+  from device_states as states
+  join ranges on ranges.cycle = states.cycle and states.at_ns < ranges.end_ns and states.next_ns > ranges.start_ns)
+select cycle, device, step, coalesce(sum(stop_ns - begin_ns) filter (computes), 0) as computing,
+  coalesce(sum(stop_ns - begin_ns) filter (communicates), 0) as communication,
+  coalesce(sum(stop_ns - begin_ns) filter (communicates and not computes and not copies), 0) as exposed_communication,
+  coalesce(sum(stop_ns - begin_ns) filter (copies and not computes), 0) as exposed_copying,
+  coalesce(sum(stop_ns - begin_ns) filter (idles), 0) as idle,
+  if(bool_or(idles and called_ns = -1), null,
+    coalesce(sum(greatest(least(coalesce(called_ns, stop_ns), stop_ns) - begin_ns, 0)) filter (idles), 0)) as idle_for_host
+from cut
+group by all;

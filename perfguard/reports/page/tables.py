@@ -17,9 +17,8 @@ from perfguard.measure.measurement import Value, finite, rank_of
 from perfguard.measure.metrics import unit_of
 from perfguard.recording import Environment
 from perfguard.reports.ledger import ledger_rows, unattributed_text
-from perfguard.reports.names import cut
 from perfguard.reports.step_time import step_details
-from perfguard.screen import printable
+from perfguard.screen import cut, printable
 
 #: Most findings of a workload on the page; the JSON report has all of them.
 MOST_FINDINGS = 500

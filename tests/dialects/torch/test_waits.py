@@ -14,6 +14,7 @@ import pytest
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.measure import measure
+from tests.conftest import gpu_traces
 from tests.installed import needs
 
 Event = dict[str, Any]
@@ -167,40 +168,32 @@ def test_they_are_the_operators_that_torch_says_depend_on_data(tmp_path):
     assert found["waiting_operators"].keys() == tagged - BUT
 
 
-def traces(corpus: Path) -> list[Path]:
-    return sorted(one for one in (corpus.parent / "gpu").iterdir() if one.is_dir())
-
-
-@pytest.mark.slow
-def test_real_waits_are_of_the_operators_around_them(corpus):
+@pytest.mark.parametrize("place", gpu_traces())
+@pytest.mark.variants(2)
+def test_real_waits_are_of_the_operators_around_them(place):
     """Read with json alone: of each wait inside of the steps the operator that began last of those that are still running."""
-    for place in traces(corpus):
-        (path,) = (one for one in place.iterdir() if ".json" in one.name)
-        text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        events = json.loads(text.decode(), parse_float=Decimal, strict=False)["traceEvents"]
-        steps = [
-            (one["ts"], one["ts"] + one["dur"])
-            for one in events
-            if one.get("cat") == "user_annotation" and one["name"].startswith("ProfilerStep#")
-        ]
-        if not steps:
-            continue
-        waits = [
-            one
-            for one in events
-            if "_runtime" in one.get("cat", "")
-            and "Synchronize" in one["name"]
-            and any(a <= one["ts"] <= b for a, b in steps)
-        ]
-        operators: dict[Any, list[Event]] = {}
-        for one in events:
-            if one.get("cat") == "cpu_op":
-                operators.setdefault(one["tid"], []).append(one)
-        named: Counter[str] = Counter()
-        for wait in waits:
-            around = [
-                one for one in operators.get(wait["tid"], []) if one["ts"] <= wait["ts"] <= one["ts"] + one["dur"]
-            ]
-            named[max(around, key=lambda one: (one["ts"], -one["dur"]))["name"] if around else wait["name"]] += 1
-        found = found_in(place)["waiting_operators"]
-        assert {name: round(count * len(steps)) for name, count in found.items()} == named, place.name
+    (path,) = (one for one in place.iterdir() if ".json" in one.name)
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    events = json.loads(text.decode(), parse_float=Decimal, strict=False)["traceEvents"]
+    steps = [
+        (one["ts"], one["ts"] + one["dur"])
+        for one in events
+        if one.get("cat") == "user_annotation" and one["name"].startswith("ProfilerStep#")
+    ]
+    waits = [
+        one
+        for one in events
+        if "_runtime" in one.get("cat", "")
+        and "Synchronize" in one["name"]
+        and any(a <= one["ts"] <= b for a, b in steps)
+    ]
+    operators: dict[Any, list[Event]] = {}
+    for one in events:
+        if one.get("cat") == "cpu_op":
+            operators.setdefault(one["tid"], []).append(one)
+    named: Counter[str] = Counter()
+    for wait in waits:
+        around = [one for one in operators.get(wait["tid"], []) if one["ts"] <= wait["ts"] <= one["ts"] + one["dur"]]
+        named[max(around, key=lambda one: (one["ts"], -one["dur"]))["name"] if around else wait["name"]] += 1
+    found = found_in(place)["waiting_operators"]
+    assert not steps or {name: round(count * len(steps)) for name, count in found.items()} == named

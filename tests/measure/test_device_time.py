@@ -1,0 +1,189 @@
+"""Where a device's time goes in each step: real traces, added up here from json and Decimal alone, and small ones by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.capture.replay import replay
+from perfguard.contract import inspect
+from perfguard.measure import Measurement, measure
+from tests.conftest import gpu_traces
+
+Event = dict[str, Any]
+Span = tuple[Decimal, Decimal]
+#: Categories of marks of steps.
+MARKS = ("user_annotation", "Operator", "cpu_op")
+_DEVICE = {
+    "kernel": "",
+    "gpu_memcpy": "copies",
+    "gpu_memset": "copies",
+    "Kernel": "",
+    "Memcpy": "copies",
+    "Memset": "copies",
+}
+
+
+def of_devices(place: Path) -> dict[tuple[str, str], Measurement]:
+    """The measurements, by metric and what the subject is besides the device's name."""
+    return {(one.metric, one.subject): one for one in measure(inspect(replay(place)))}
+
+
+def events_of(place: Path) -> list[Event]:
+    (path,) = (one for one in place.iterdir() if ".json" in one.name)
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    found: list[Event] = json.loads(text.decode(), parse_float=Decimal, parse_int=Decimal, strict=False)["traceEvents"]
+    return found
+
+
+def covered(spans: Iterable[Span]) -> Decimal:
+    """How long any of some spans runs."""
+    total, reached = Decimal(0), Decimal("-Infinity")
+    for begin, end in sorted(spans):
+        total, reached = total + max(Decimal(0), end - max(begin, reached)), max(reached, end)
+    return total
+
+
+def parts(work: list[tuple[Decimal, Decimal, str]], begin: Decimal, end: Decimal) -> dict[str, Decimal]:
+    """What a device does between two moments [us]."""
+    cut = [(max(begin, a), min(end, b), kind) for a, b, kind in work if a < end and b > begin]
+
+    def of(*kinds: str) -> Decimal:
+        return covered((a, b) for a, b, kind in cut if kind in kinds)
+
+    whole = of("computes", "communicates", "copies")
+    return {
+        "computing": of("computes"),
+        "communication": of("communicates"),
+        "exposed_communication": whole - of("computes", "copies"),
+        "exposed_copying": of("computes", "copies") - of("computes"),
+        "idle": end - begin - whole,
+    }
+
+
+@pytest.mark.parametrize("place", gpu_traces())
+@pytest.mark.variants(3)
+def test_real_devices(place):
+    events = events_of(place)
+    devices: dict[int, list[tuple[Decimal, Decimal, str]]] = {}
+    for one in events:
+        if (kind := _DEVICE.get(one.get("cat", ""))) is not None:
+            kind = kind or ("communicates" if re.match("(nccl|rccl)", one["name"]) else "computes")
+            span = (one["ts"], one["ts"] + one["dur"], kind)
+            devices.setdefault(int(one["args"]["device"]), []).append(span)
+    marks = {
+        (one["ts"], one["ts"] + one["dur"])
+        for one in events
+        if re.fullmatch(r"ProfilerStep#\d+", one.get("name", ""))
+        and one["cat"] in ("user_annotation", "Operator", "cpu_op")
+    }
+    ran = [
+        one["ts"] for one in events if one.get("cat") in ("cpu_op", "Operator") and "ProfilerStep" not in one["name"]
+    ]
+    steps = sorted((a, b) for a, b in marks if any(a <= ts <= b for ts in ran))
+    found = of_devices(place)
+    for number, work in devices.items():
+        ranges = steps or [(min(a for a, _, _ in work), max(b for _, b, _ in work))]
+        expected = [parts(work, begin, end) for begin, end in ranges]
+        (name,) = {subject for metric, subject in found if metric == "device_idle" and subject.endswith(f":{number}")}
+        for metric, part in (("device_idle", "idle"), ("exposed_communication", "exposed_communication")):
+            if any(one["communication"] for one in expected) or part == "idle":
+                one = found[metric, name]
+                samples = one.samples or (one.value,)
+                assert samples == pytest.approx([float(step[part]) for step in expected], abs=0.02), (
+                    place.name,
+                    metric,
+                )
+        fastest = min(range(len(ranges)), key=lambda at: (ranges[at][1] - ranges[at][0], at))
+        for part, us in expected[fastest].items():
+            assert found["device_time", f"{name}:{part}"].value == pytest.approx(float(us), abs=0.02), (
+                place.name,
+                part,
+            )
+
+
+# -- by hand -----------------------------------------------------------------------------------------------------------
+
+
+def span(category: str, name: str, ts: float, dur: float, **args: Any) -> Event:
+    where = {"pid": args["device"], "tid": args["stream"]} if "device" in args else {"pid": 1, "tid": 1}
+    return {"ph": "X", **where, "cat": category, "name": name, "ts": ts, "dur": dur, "args": args}
+
+
+def launched(
+    number: int, called: float, start: float, dur: float, name: str = "gemm", *, device: int = 0, stream: int = 7
+) -> list[Event]:
+    call = span("cuda_runtime", "cudaLaunchKernel", called, 1, cbid=1, correlation=number)
+    return [call, span("kernel", name, start, dur, device=device, stream=stream, correlation=number)]
+
+
+def a_trace(place: Path, *events: Event) -> dict[tuple[str, str], Any]:
+    """The values of a trace of one step, from 100 to 200 us."""
+    step = [span("user_annotation", "ProfilerStep#1", 100, 100), span("cpu_op", "aten::mm", 101, 5)]
+    (place / "rank0.pt.trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*step, *events]}))
+    return {key: one.value for key, one in of_devices(place).items()}
+
+
+def times(found: dict[tuple[str, str], Any], device: str = "cuda:0") -> dict[str, float]:
+    return {
+        subject.removeprefix(f"{device}:"): value
+        for (metric, subject), value in found.items()
+        if metric == "device_time" and subject.startswith(device)
+    }
+
+
+def test_idle_is_a_wait_for_the_host_until_it_asks(tmp_path):
+    # 100 to 110 nothing was asked for; 140 to 150 the next was asked for at 144; 160 to 200 nothing follows.
+    found = a_trace(tmp_path, *launched(1, 110, 112, 28), *launched(2, 144, 150, 10))
+    assert times(found) == {
+        "computing": 38, "communication": 0, "exposed_communication": 0, "exposed_copying": 0, "idle": 62,
+        "idle_for_host": 10 + 4 + 40,
+    }  # fmt: skip
+    assert found["launch_delay", "cuda:0"] == 4
+    assert ("exposed_communication", "cuda:0") not in found
+
+
+def test_what_is_asked_for_ahead_waits_for_the_device(tmp_path):
+    found = a_trace(tmp_path, *(one for n in range(5) for one in launched(n + 1, 102 + n, 110 + 10 * n, 10)))
+    assert found["queue_length", "cuda:0"] == 5
+    assert times(found)["idle_for_host"] == 2 + 40
+    assert found["launch_delay", "cuda:0"] == sum(8 + 9 * n for n in range(5)) / 5
+
+
+def test_communication_is_exposed_where_nothing_else_runs(tmp_path):
+    copy = [
+        span("cuda_runtime", "cudaMemcpyAsync", 103, 1, cbid=1, correlation=3),
+        span("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 170, 10, device=0, stream=9, correlation=3, bytes=4),
+    ]
+    found = a_trace(
+        tmp_path, *launched(1, 101, 110, 40), *launched(2, 102, 130, 60, "ncclDevKernel_AllReduce", stream=8), *copy
+    )
+    assert times(found) == {
+        "computing": 40, "communication": 60, "exposed_communication": 30, "exposed_copying": 10, "idle": 20,
+        "idle_for_host": 11,
+    }  # fmt: skip
+    assert found["exposed_communication", "cuda:0"] == 30
+
+
+def test_without_calls_it_is_not_known_what_it_waits_for(tmp_path):
+    found = a_trace(tmp_path, span("kernel", "gemm", 150, 10, device=0, stream=7, correlation=5))
+    assert times(found, "device:0")["idle"] == 90
+    assert "idle_for_host" not in times(found, "device:0")
+    assert not {"launch_delay", "queue_length"} & {metric for metric, _ in found}
+
+
+def test_each_device_has_its_own(tmp_path):
+    found = a_trace(tmp_path, *launched(1, 101, 110, 10), *launched(2, 102, 120, 50, device=1))
+    assert (times(found)["idle"], times(found, "cuda:1")["idle"]) == (90, 50)
+
+
+def test_work_that_reaches_into_a_step_is_cut_at_its_edges(tmp_path):
+    found = a_trace(tmp_path, *launched(1, 101, 60, 60), *launched(2, 102, 190, 60))
+    assert (times(found)["computing"], times(found)["idle"]) == (30, 70)
