@@ -15,6 +15,7 @@ from perfguard.config_files import read_toml
 from perfguard.configuration import Schema, Section, configuration_schema, violation
 from perfguard.errors import UsageError, counted, nearest
 from perfguard.findings import Code, is_code
+from perfguard.judge.kernel_sets import KernelSets
 from perfguard.judge.tolerance import IN_SETTINGS, OF_THE_TEST, Policy, Rule, Tolerance
 from perfguard.measure.metrics import METRICS
 from perfguard.screen import shown
@@ -68,6 +69,7 @@ class Settings:
     #: Whether a slower step needs an A/B run with the baseline's commit to fail a test.
     confirm: bool = True
     tolerance: tuple[Rule, ...] = ()
+    kernels: KernelSets = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     #: The project's own checks, from the files in `checks`.
     checks: tuple[Check, ...] = ()
@@ -95,6 +97,7 @@ class Settings:
             ignored_by=dict.fromkeys(self.marker_ignore, OF_THE_TEST) | dict.fromkeys(self.ignore, IN_SETTINGS),
             changed_fails=self.changed == "fail",
             target=self.target,
+            kernels=self.kernels,
             checks=self.checks,
         )
 
@@ -122,6 +125,8 @@ def _settings(root: Path, table: Mapping[str, Any]) -> Settings:
         values["tolerance"] = rules(values["tolerance"], where=f"{_TABLE}.tolerance")
     if "ignore" in values:
         values["ignore"] = codes(values["ignore"])
+    if "kernels" in values:
+        values["kernels"] = _kernel_sets(values["kernels"])
     if "checks" in values:
         values["checks"] = _checks(root, values["checks"])
     return Settings(root=root, **values)
@@ -263,6 +268,15 @@ def _tolerance(value: Any, pattern: str, where: str) -> Tolerance | None:
             'Write a fraction (0.1 is 10 %), or "off" to show it only.'
         )
     return found
+
+
+def _kernel_sets(table: Mapping[str, Any]) -> KernelSets:
+    """Turn `{"gemm": ["cutlass_*", "ampere_*"]}` into sets. Raises `UsageError`."""
+    names = configuration_schema("settings")["$defs"]["names"]
+    for name, globs in table.items():
+        if broken := violation(globs, names):
+            raise UsageError(f"{_TABLE}.kernels {name} {broken}.")
+    return {name: tuple(globs) for name, globs in table.items()}
 
 
 def _limits(value: Any, pattern: str, where: str) -> Tolerance:

@@ -17,6 +17,7 @@ from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.comparison import Comparison, State, comparison_of
+from perfguard.judge.kernel_sets import joined
 from perfguard.judge.quantities import (
     change_text,
     comparison_text,
@@ -62,8 +63,8 @@ def compare(
 
     Timed metrics are not comparable on another machine, or if `policy.judge_time` is False; exact ones always are.
     """
-    current = {m.key: m for m in measurements}
-    reference = {m.key: m for m in baseline.measurements}
+    current = {m.key: m for m in joined(measurements, policy.kernels)}
+    reference = {m.key: m for m in joined(baseline.measurements, policy.kernels)}
     is_time_comparable = policy.judge_time and (
         environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
     )

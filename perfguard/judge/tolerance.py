@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from perfguard.contract.checks import Check
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding, Ignored, Severity, worst_first
+from perfguard.judge.kernel_sets import KernelSets
 from perfguard.measure.measurement import Better, Kind, Metric, split_rank
 from perfguard.measure.metrics import METRICS
 
@@ -124,6 +125,8 @@ class Policy:
     changed_fails: bool = False
     #: What the model is meant to run on: `host` or `device`.
     target: str = "host"
+    #: Kernels of which any is the same, by a name of the user.
+    kernels: KernelSets = field(default_factory=dict)
     #: The backend of the recording; some metrics are meaningless on some backends.
     backend: str = ""
     #: Codes, or beginnings of codes, that are not judged: their findings become notes. And where some of them were named, if

@@ -142,6 +142,17 @@ _ALL = (
         noun="What a step leaves behind on {}",
         of_workload=True,
     ),
+    _less(
+        "resident_memory_bytes",
+        "bytes",
+        "What is allocated on a device at the end of a step, as its allocator counts; the median of the steps.",
+        gated=False,
+        subject="device",
+        cycles=Join.MEDIAN,
+        ranks=Join.LARGEST,
+        relative=thresholds.BYTES_TOLERANCE,
+        noun="What stays allocated on {}",
+    ),
     _shown("profiled_step_time", "us", "Wall time of a profiled step; the minimum of the steps.", ranks=Join.LARGEST),
     _shown(
         "profiled_step_part",

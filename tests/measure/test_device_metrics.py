@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 import re
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -31,6 +32,7 @@ from perfguard.dialects.metric_queries import measured as measured_by
 from perfguard.dialects.queries import all_definitions, named_texts
 from perfguard.measure import METRICS, measure, operators_of
 from perfguard.recording import Recording
+from tests.conftest import gpu_traces
 
 
 def a_table(header: str, *rows: str) -> Content:
@@ -443,12 +445,18 @@ def test_real_traces_of_devices_launch_as_often_in_every_step(corpus):
     }
 
 
-def works(place: Path) -> list[dict[str, Any]]:
-    """What ran on the devices of a trace, as json reads it."""
+def events_of(place: Path) -> list[dict[str, Any]]:
+    """The events of a trace, as json reads it."""
     (path,) = (one for one in place.iterdir() if ".json" in one.name)
     text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     document = json.loads(text.decode(), parse_float=Decimal, strict=False)
-    return [one for one in document["traceEvents"] if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    events: list[dict[str, Any]] = document["traceEvents"]
+    return events
+
+
+def works(place: Path) -> list[dict[str, Any]]:
+    """What ran on the devices of a trace."""
+    return [one for one in events_of(place) if one.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
 
 
 @pytest.mark.parametrize(
@@ -471,6 +479,30 @@ def test_what_a_device_did_is_counted_apart_from_the_host(corpus, name):
         sizes[kind] += one["args"].get("bytes") or 0
     # ROCm does not say how many bytes it copies: that is unknown, and not 0.
     assert found.get("copied_bytes", {}) == {kind: size for kind, size in sizes.items() if size}
+
+
+@pytest.mark.parametrize("place", gpu_traces())
+@pytest.mark.variants(2)
+def test_resident_memory_is_the_last_total_of_a_step(place):
+    events = events_of(place)
+    totals: dict[str, list[tuple[Decimal, int, int]]] = {}
+    for one in events:
+        args = one.get("args", {})
+        if one.get("name") == "[memory]" and args["Device Type"] and args.get("Total Allocated") is not None:
+            name = {1: "cuda", 6: "hip"}[args["Device Type"]] + f":{args['Device Id']}"
+            totals.setdefault(name, []).append((one["ts"], args.get("Ev Idx", 0), args["Total Allocated"]))
+    begun = sorted(
+        one["ts"]
+        for one in events
+        if one.get("cat") == "user_annotation" and re.fullmatch(r"ProfilerStep#\d+", one["name"])
+    )
+    expected = {}
+    for name, moments in totals.items():
+        edges = [*zip(begun, [*begun[1:], Decimal("Infinity")], strict=True)] or [(Decimal(0), Decimal("Infinity"))]
+        lasts = [max((one for one in moments if a <= one[0] < b), default=None) for a, b in edges]
+        expected[name] = statistics.median_low([one[2] for one in lasts if one is not None])
+    found = {one.subject: one.value for one in measure(inspect(replay(place))) if one.metric == "resident_memory_bytes"}
+    assert found == expected
 
 
 def test_a_kernel_that_has_the_name_of_an_operator_is_not_added_to_it(tmp_path):

@@ -109,6 +109,20 @@ select cycle, word(name) as subject, list(duration_ns order by start_ns, duratio
 from device_work_inside where kind = 'communication'
 group by cycle, name
 
+-- metric: resident_memory_bytes
+-- needs: windows, levels
+-- about: By the account of each device's allocator, after the last event of a step: a sample of each that has one, or of the window. The
+--   host's account begins with the profiler, so it is not told.
+with placed as (
+  select events.cycle, steps.step, total_bytes, row_number() over (order by time_ns, coalesce(event_index, 0), row) as place,
+    device_name(device_type, device_number) as device
+  from own_memory_events as events
+  left join step_ranges as steps on steps.cycle = events.cycle and time_ns >= steps.start_ns and time_ns < next_ns
+  where device_type <> 0 and total_bytes is not null
+    and (steps.step is not null or events.cycle not in (select cycle from step_edges))),
+lasts as (select cycle, device, step, arg_max(total_bytes, place) as resident from placed group by all)
+select cycle, device as subject, list(resident order by step) from lasts group by cycle, device
+
 -- metric: host_reads
 -- needs: windows, executions
 -- about: A sample a step. Where the calls of a runtime were recorded, `synchronisations` says what waited.

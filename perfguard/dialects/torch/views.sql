@@ -101,6 +101,11 @@ unmapped as (select cycle, row from reported where is_doubtful and coalesce(acco
 select * from events anti join unmapped using (cycle, row)
 where not is_mapped;
 
+-- A type of c10::DeviceType and the number of a device: cpu, cuda:0, hip:0.
+create macro device_name(type, number) as
+  case type when 0 then 'cpu' when 1 then 'cuda' when 6 then 'hip' else 'device' || type end
+    || if(coalesce(number, -1) < 0, '', ':' || number);
+
 -- The level of each device's memory (`cpu`, `cuda:0`, `hip:0`; of other types c10::DeviceType) after its events, and before. Ev Idx numbers the
 -- events thread by thread (a backward thread, a forked task), so it orders only those of one moment: by their times the account of each
 -- device adds up on every real trace at hand, CUDA and ROCm, torch 1.8 to 2.13.
@@ -113,8 +118,7 @@ with earlier as (
   group by cycle, address having arg_min(bytes, (time_ns, number, row)) < 0),
 events as (
   select cycle, time_ns, bytes, row_number() over (partition by cycle order by time_ns, number, row) as place,
-    case device_type when 0 then 'cpu' when 1 then 'cuda' when 6 then 'hip' else 'device' || device_type end
-      || if(coalesce(device_number, -1) < 0, '', ':' || device_number) as device
+    device_name(device_type, device_number) as device
   from own_memory_events anti join earlier using (cycle, row) where device_type is not null)
 select cycle, device, place, time_ns, level, within(level::hugeint - bytes) as before
 from (select *, within(sum(bytes) over (partition by cycle, device order by place rows unbounded preceding)) as level from events);
