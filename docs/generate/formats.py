@@ -8,7 +8,6 @@ from importlib import import_module
 
 from docs.generate.signatures import docstring
 from perfguard.documents import schema
-from perfguard.judge.weights import WORKLOAD_METRICS
 from perfguard.measure import METRICS
 from perfguard.reports import REPORTERS
 from perfguard.reports.catalogue import column_table, columns, slug
@@ -76,7 +75,7 @@ def _openmetrics() -> Iterator[str]:
     rows += [(f"perfguard_{name}", "", about) for name, about in STEP.items()]
     rows += [
         (f"perfguard_{name}", METRICS[name].unit, METRICS[name].meaning)
-        for name in sorted(WORKLOAD_METRICS & METRICS.keys())
+        for name in sorted(name for name, one in METRICS.items() if one.of_workload)
     ]
     yield table(("gauge", "unit", "meaning"), ((code(name), prose(unit), prose(about)) for name, unit, about in rows))
 
