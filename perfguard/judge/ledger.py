@@ -26,8 +26,10 @@ OPERATORS = "operator_time"
 CALLS, SHAPES, POSITIONS = "operator_calls", "operator_shapes", "operator_position"
 #: Parts that perfguard computed from the profiled window, and those in the profiler's own files.
 COMPUTED, REPORTED = "profiled_step_part", "step_part_time"
+#: What ran on a device, and the parts of its time in the fastest profiled step, by device and part.
+KERNELS, KERNEL_CALLS, DEVICE = "kernel_time", "kernel_calls", "device_time"
 _WHOLES = (*UNPROFILED, PROFILED)
-_TIMES = frozenset({*_WHOLES, OPERATORS, COMPUTED, REPORTED})
+_TIMES = frozenset({*_WHOLES, OPERATORS, COMPUTED, REPORTED, KERNELS, DEVICE})
 
 #: The measurements of one rank, by metric and then by subject; times are whole ns.
 _Side = Mapping[str, Mapping[str, Any]]
@@ -108,6 +110,8 @@ def ledger(base: Iterable[Measurement], current: Iterable[Measurement]) -> Ledge
     # Of equally slow ranks the first; the only rank has no number.
     rank = max(sorted(ranks, key=lambda rank: -1 if rank is None else rank), key=lambda rank: _length_ns(after[rank]))
     old, new = before[rank], after[rank]
+    if (was := _on_device(old)) is not None and (now := _on_device(new)) is not None:
+        old, new = was, now
     parts = [*_of_operators(old, new), *_of_the_step(old, new)]
     jobs = _of_the_job(before), _of_the_job(after)
     metric = next((name for name in _WHOLES if name in jobs[0] and name in jobs[1]), None)
@@ -166,6 +170,29 @@ def _split(one: Measurement) -> tuple[int | None, str]:
     if found is None or (":" not in one.subject and one.metric not in UNPROFILED):
         return None, one.subject
     return found
+
+
+def _on_device(side: _Side) -> _Side | None:
+    """Return what the one device of a rank did in place of its host: kernels, and the parts of the step; None for other ranks.
+
+    The host of a device asks and waits: its times say how long it did, not what the step is made of. Kernels that ran beside
+    each other are the overlap, so that all of it adds up to the step.
+    """
+    devices = {subject.rpartition(":")[0] for subject in side[DEVICE]}
+    if len(devices) != 1:
+        return None
+    (device,) = devices
+    parts = {subject.removeprefix(f"{device}:"): ns for subject, ns in side[DEVICE].items()}
+    kernels = {name: ns for name, ns in side[KERNELS].items() if not COLLECTIVE.search(name)}
+    if not {"computing", "exposed_copying", "exposed_communication", "idle"} <= parts.keys():
+        return None
+    computed = {
+        "idle": parts["idle"],
+        "communication": parts["exposed_communication"],
+        "overlap": sum(kernels.values()) - parts["computing"] - parts["exposed_copying"],
+    }
+    others = defaultdict(dict, {metric: values for metric, values in side.items() if metric in _WHOLES})
+    return others | {OPERATORS: kernels, CALLS: side[KERNEL_CALLS], COMPUTED: computed}
 
 
 def _length_ns(side: _Side) -> int:

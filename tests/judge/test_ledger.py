@@ -595,3 +595,68 @@ def test_a_stored_baseline_tells_as_much_as_a_recording():
 def test_an_entry_of_the_same_operator_is_a_value():
     entry = Entry(cause=Cause.IDLE, base_ns=1, current_ns=3)
     assert replace(entry, current_ns=5).change_ns == 4
+
+
+# -- on a device ---------------------------------------------------------------------------------------------------------
+
+
+def device(kernels: dict[str, float], *, name: str = "cuda:0", **us: float) -> list[Measurement]:
+    """What is measured of a device: kernels of one call each, and the parts of its step."""
+    of_kernels = [one for kernel, time in kernels.items() for one in kernel_of(kernel, time)]
+    return of_kernels + [measured("device_time", value, f"{name}:{part}") for part, value in us.items()]
+
+
+def kernel_of(name: str, us: float) -> list[Measurement]:
+    return [measured("kernel_time", us, name), measured("kernel_calls", 1, name)]
+
+
+#: A step of 100 us, in which the host was busy all the time.
+HOST = [*operator("aten::mm", 100.0), measured("profiled_step_time", 100.0)]
+BEFORE = device(
+    {"gemm": 30.0, "relu": 20.0, "Memcpy HtoD": 10.0, "ncclDevKernel": 40.0},
+    computing=45.0, communication=40.0, exposed_communication=25.0, exposed_copying=5.0, idle=25.0,
+)  # fmt: skip
+
+
+def test_a_step_of_a_device_is_what_its_device_did():
+    now = device(
+        {"gemm": 60.0, "relu": 20.0, "Memcpy HtoD": 10.0, "ncclDevKernel": 40.0},
+        computing=75.0, communication=40.0, exposed_communication=20.0, exposed_copying=5.0, idle=40.0,
+    )  # fmt: skip
+    slower = [*operator("aten::mm", 140.0), measured("profiled_step_time", 140.0)]
+    found = ledger([*HOST, *BEFORE], [*slower, *now])
+    assert parts(found) == {
+        (Cause.PER_CALL.value, "gemm"): 30_000, (Cause.COMMUNICATION.value, ""): -5_000, (Cause.IDLE.value, ""): 15_000,
+    }  # fmt: skip
+    assert found is not None
+    assert (found.entries[-1].base_ns, found.entries[-1].current_ns) == (0, 0)
+
+
+def test_a_new_kernel_is_a_part_and_so_are_more_calls():
+    now = [
+        *device({"gemm": 60.0, "relu": 20.0, "Memcpy HtoD": 10.0, "sort": 7.0}, computing=75.0, exposed_communication=0.0,
+                exposed_copying=5.0, idle=20.0),
+        measured("kernel_calls", 2, "gemm"),
+    ]  # fmt: skip
+    found = parts(ledger([*HOST, *BEFORE], [*HOST, *now]))
+    assert found[Cause.NEW.value, "sort"] == 7_000
+    assert found[Cause.CALLS.value, "gemm"] == 30_000
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param([], id="one side has none"),
+        pytest.param(
+            [
+                *BEFORE,
+                *device({}, name="cuda:1", computing=1.0, exposed_communication=0.0, exposed_copying=0.0, idle=1.0),
+            ],
+            id="two devices",
+        ),
+        pytest.param(BEFORE[:-1], id="a part is missing"),
+    ],
+)
+def test_else_it_is_what_the_host_did(now):
+    slower = [*operator("aten::mm", 140.0), measured("profiled_step_time", 140.0)]
+    assert parts(ledger([*HOST, *BEFORE], [*slower, *now])) == {(Cause.PER_CALL.value, "aten::mm"): 40_000}

@@ -14,6 +14,7 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
+from perfguard.judge.ledger import ledger
 from perfguard.measure import Measurement, measure
 from tests.conftest import gpu_traces
 
@@ -89,6 +90,12 @@ def test_real_devices(place):
     ]
     steps = sorted((a, b) for a, b in marks if any(a <= ts <= b for ts in ran))
     found = of_devices(place)
+    if steps and len(devices) == 1:
+        # The parts of its ledger are the step, to the nanosecond.
+        whole = ledger(found.values(), found.values())
+        assert whole is not None
+        assert whole.metric == "profiled_step_time"
+        assert whole.entries[-1].base_ns == 0
     for number, work in devices.items():
         ranges = steps or [(min(a for a, _, _ in work), max(b for _, b, _ in work))]
         expected = [parts(work, begin, end) for begin, end in ranges]
