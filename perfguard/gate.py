@@ -173,10 +173,7 @@ def _expected(expect: str | Iterable[str]) -> Expectation:
             raise UsageError(
                 f"expect must be a string or a list of strings such as 'graph,memory,ranks=2', got expect={word!r}."
             )
-    try:
-        return expectation(words)
-    except UsageError as error:
-        raise UsageError(str(error).replace("--expect ", "expect=")) from None
+    return expectation(words, option="expect=")
 
 
 def judge(recording: Recording, baseline: Baseline | None, *, workload: str, policy: Policy) -> Verdict:

@@ -99,10 +99,10 @@ class Expectation:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-def expectation(texts: Iterable[str]) -> Expectation:
+def expectation(texts: Iterable[str], *, option: str = "--expect ") -> Expectation:
     """Parse `graph,memory,no-shapes`, `ranks=8`, `cycles=2`, `steps=3`.
 
-    Raises `UsageError` for an unknown word, with the nearest one, and for two that exclude each other.
+    Raises `UsageError`, which names the words behind `option`, for an unknown word, with the nearest one, and for two that exclude each other.
     """
     conditions: dict[str, bool] = {}
     numbers: dict[str, int] = {}
@@ -111,26 +111,26 @@ def expectation(texts: Iterable[str]) -> Expectation:
     for text in words:
         name, equals, value = text.partition("=")
         if re.search(r"\s", name):
-            raise UsageError(f"--expect {text!r}: a comma separates two words, as in graph,ranks=8.")
+            raise UsageError(f"{option}{text!r}: a comma separates two words, as in graph,ranks=8.")
         if equals:
             digits = 15 if name == "max_file_size" else 9
             if name not in (*_COUNTS, *NUMBERS) or not re.fullmatch(rf"[1-9][0-9]{{0,{digits - 1}}}", value):
                 known = ", ".join(f"{one}=N" for one in (*_COUNTS, *NUMBERS))
-                raise UsageError(f"--expect {text!r}: numbers are {known}, where N is at least 1.")
+                raise UsageError(f"{option}{text!r}: numbers are {known}, where N is at least 1.")
             if numbers.setdefault(name, int(value)) != int(value):
                 raise UsageError(
-                    f"--expect {name}={numbers[name]},{text}: it is one number, not two; leave one of them out."
+                    f"{option}{name}={numbers[name]},{text}: it is one number, not two; leave one of them out."
                 )
             continue
         positive = text.removeprefix("no-")
         if text not in _WORDS and positive not in CONDITIONS:
             raise UsageError(
-                f"--expect {text!r} is not known; {nearest(positive.lower(), list(dict.fromkeys([*CONDITIONS, *_WORDS])))}"
+                f"{option}{text!r} is not known; {nearest(positive.lower(), list(dict.fromkeys([*CONDITIONS, *_WORDS])))}"
             )
         for condition, is_on in _WORDS.get(text, ((positive, not text.startswith("no-")),)):
             if conditions.setdefault(condition, is_on) != is_on:
                 raise UsageError(
-                    f"--expect {stated_by[condition]},{text}: they exclude each other; leave one of them out."
+                    f"{option}{stated_by[condition]},{text}: they exclude each other; leave one of them out."
                 )
             stated_by.setdefault(condition, text)
     counts = {name: numbers.pop(name, None) for name in _COUNTS}

@@ -194,3 +194,77 @@ def test_each_device_has_its_own(tmp_path):
 def test_work_that_reaches_into_a_step_is_cut_at_its_edges(tmp_path):
     found = a_trace(tmp_path, *launched(1, 101, 60, 60), *launched(2, 102, 190, 60))
     assert (times(found)["computing"], times(found)["idle"]) == (30, 70)
+
+
+# -- what is odd -----------------------------------------------------------------------------------------------------------
+
+
+def kernel(number: int, start: float, dur: float = 5, name: str = "gemm", *, device: int = 0) -> Event:
+    return span("kernel", name, start, dur, device=device, stream=7, correlation=number)
+
+
+def called(number: int, ts: float, name: str = "cudaLaunchKernel") -> Event:
+    return span("cuda_runtime", name, ts, 1, cbid=1, correlation=number)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param(
+            [called(1, 110)],
+            {("launches", ""): 1, ("device_idle", "cuda:0"): None, ("kernel_calls", "gemm"): None},
+            id="launches and no kernel",
+        ),
+        pytest.param(
+            [kernel(1, 120)],
+            {("launches", ""): None, ("kernel_calls", "gemm"): 1, ("device_idle", "device:0"): 95.0},
+            id="a kernel and no launch",
+        ),
+        pytest.param(
+            [called(1, 110), called(1, 130), kernel(1, 140), kernel(1, 150)],
+            {("launches", ""): 2, ("kernel_calls", "gemm"): 2, ("launch_delay", "cuda:0"): 35.0},
+            id="a number twice",
+        ),
+        pytest.param(
+            [called(1, 110, "cudaGraphLaunch"), kernel(1, 120), kernel(1, 130), kernel(1, 140, name="relu")],
+            {
+                ("launches", ""): 1,
+                ("kernel_calls", "gemm"): 2,
+                ("kernel_calls", "relu"): 1,
+                ("queue_length", "cuda:0"): 3,
+            },
+            id="a graph",
+        ),
+        pytest.param(
+            [called(1, 150), kernel(1, 120)],
+            {("kernel_calls", "gemm"): 1, ("launch_delay", "cuda:0"): None, ("queue_length", "cuda:0"): None},
+            id="a clock that goes back",
+        ),
+        pytest.param(
+            [called(1, 110), kernel(1, 120), called(2, 115), kernel(2, 130, 0, device=1)],
+            {("device_idle", "cuda:0"): 95.0, ("device_idle", "cuda:1"): None, ("kernel_calls", "gemm"): 2},
+            id="a silent device",
+        ),
+        pytest.param(
+            [
+                one
+                for n in range(10_000)
+                for one in (called(n, 101 + n / 1000), kernel(n, 120 + n / 1000, 0.001, f"k{n}"))
+            ],
+            {("launches", ""): 10_000, ("kernel_calls", "k9999"): 1, ("device_idle", "cuda:0"): 90.0},
+            id="ten thousand kernels",
+        ),
+    ],
+)
+def test_what_is_odd_is_counted_or_unknown(tmp_path, events, expected):
+    found = a_trace(tmp_path, *events)
+    assert {key: found.get(key) for key in expected} == expected
+
+
+def test_a_stack_of_ten_thousand_functions(tmp_path):
+    stack = []
+    for n in range(10_000):
+        ids = {"Python id": n + 1, "Python parent id": n or None}
+        stack.append(span("python_function", f"a.py({n}): f{n}", 110 + n / 1000, 80 - n / 500, **ids))
+    found = a_trace(tmp_path, *stack, span("cpu_op", "aten::item", 125, 1))
+    assert found["waiting_functions", ""] == ["aten::item in a.py(9999): f9999"]

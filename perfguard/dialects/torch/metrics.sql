@@ -78,12 +78,12 @@ select cycle, device as subject, list(idle / 1000 order by step) from device_par
 -- metric: launch_delay
 -- needs: windows, device_details, device_work_inside
 -- digits: 3
--- about: From the begin of the call to that of what it launched: the mean of each step.
+-- about: From the begin of the call to that of what it launched: the mean of each step. What began before its call was not asked for by it.
 select cycle, device as subject, list(delay_us order by step)
 from (
   select cycle, device, step, avg(start_ns::hugeint - called_ns) / 1000 as delay_us
   from device_queue join windows using (cycle)
-  where called_ns is not null and (step is not null or not by_step)
+  where start_ns >= called_ns and (step is not null or not by_step)
   group by cycle, device, step)
 group by cycle, device
 
@@ -93,7 +93,7 @@ group by cycle, device
 with changes as (
   select cycle, device, step, unnest([called_ns, start_ns]) as at_ns, unnest([1, -1]) as change
   from device_queue join windows using (cycle)
-  where called_ns is not null and start_ns > called_ns and (step is not null or not by_step)),
+  where start_ns > called_ns and (step is not null or not by_step)),
 lengths as (
   select cycle, device, step, sum(change) over (partition by cycle, device order by at_ns, change rows unbounded preceding) as length
   from changes)
@@ -123,29 +123,28 @@ with placed as (
 lasts as (select cycle, device, step, arg_max(total_bytes, place) as resident from placed group by all)
 select cycle, device as subject, list(resident order by step) from lasts group by cycle, device
 
--- metric: host_reads
+-- metric: host_reads, waiting_operators
 -- needs: windows, executions
--- about: A sample a step. Where the calls of a runtime were recorded, `synchronisations` says what waited.
-with counts as (select cycle, step, count(*) as reads from host_reads group by all)
-select counted_steps.cycle, '' as subject, list(coalesce(reads, 0) order by counted_steps.step)
-from counted_steps
-left join counts on counts.cycle = counted_steps.cycle and counts.step is not distinct from counted_steps.step
-where counted_steps.cycle not in (select cycle from calls_in_steps where kind is not null)
-  and counted_steps.cycle in (select cycle from traces)
-group by counted_steps.cycle
-
--- metric: waiting_operators
--- needs: windows, executions
--- about: Of the whole window. An operator, or a call of the runtime that none made.
-with inside as (
-  select waits.cycle, word(name) as name, count(*) as waits
-  from waits join windows using (cycle)
-  where step is not null or not by_step
-  group by all)
-select windows.cycle, '' as subject, coalesce(map_from_entries(list({'name': name, 'waits': waits} order by name) filter (name is not null)), map {})
-from windows left join inside using (cycle)
+-- about: Reads, a sample a step: where the calls of a runtime were recorded, `synchronisations` says what waited. And in the whole window
+--   how often an operator reads or waits, or a call of the runtime that none made.
+with counts as (select cycle, step, count(*) as reads from host_reads group by all),
+samples as (
+  select counted_steps.cycle, list(coalesce(reads, 0) order by counted_steps.step) as reads
+  from counted_steps
+  left join counts on counts.cycle = counted_steps.cycle and counts.step is not distinct from counted_steps.step
+  where counted_steps.cycle not in (select cycle from calls_in_steps where kind is not null)
+  group by counted_steps.cycle),
+named as (
+  select cycle, map_from_entries(list({'name': name, 'waits': waits} order by name)) as operators
+  from (
+    select waits.cycle, word(name) as name, count(*) as waits
+    from waits join windows using (cycle)
+    where step is not null or not by_step
+    group by all)
+  group by cycle)
+select windows.cycle, '' as subject, reads, coalesce(operators, map {})
+from windows left join samples using (cycle) left join named using (cycle)
 where windows.cycle in (select cycle from traces)
-group by windows.cycle
 
 -- metric: waiting_functions
 -- needs: windows, executions, python_calls
