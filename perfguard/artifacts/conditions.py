@@ -102,7 +102,8 @@ class Expectation:
 def expectation(texts: Iterable[str], *, option: str = "--expect ") -> Expectation:
     """Parse `graph,memory,no-shapes`, `ranks=8`, `cycles=2`, `steps=3`.
 
-    Raises `UsageError`, which names the words behind `option`, for an unknown word, with the nearest one, and for two that exclude each other.
+    Raises `UsageError`, which names the words behind `option`: for an unknown word, with the nearest one, and for two that
+    exclude each other.
     """
     conditions: dict[str, bool] = {}
     numbers: dict[str, int] = {}
