@@ -142,6 +142,14 @@ CARRIER_PART = 0.05
 MOSTLY_GONE = 0.5
 REPLACEMENT_SHARE = 0.1
 
+# -- the clock of a device -----------------------------------------------------------------------------------------------
+
+#: Least share of the baseline's clock that a device has lost if it counts as slower; the clocks of a GPU differ by steps of
+#: 15 MHz, about 1 %.
+CLOCK_MOVED = 0.03
+#: By how much more than the clock says a time may be longer, and is still explained by it.
+CLOCK_EXPLAINS = 1.05
+
 # -- common mode -------------------------------------------------------------------------------------------------------
 
 #: Least change of the calibration kernel that counts as a change of the machine's speed: several times its own spread.

@@ -84,6 +84,9 @@ create table others (
     odd_arguments integer
 );
 
+-- Readings of a device's clock that a trace draws as a counter, in MHz; null for one that is no number.
+create table clocks (cycle integer, row bigint, name integer, thread integer, time_ns bigint, mhz double);
+
 -- Names and labels of the processes of traces. `process` is JSON; `is_name` is false for labels.
 create table processes (cycle integer, row bigint, process varchar, is_name boolean, text integer);
 

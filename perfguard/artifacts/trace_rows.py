@@ -99,10 +99,12 @@ MAX_THREADS = MAX_PROCESSES = 100_000
 #: The largest number of different texts: names, shapes, text ids. Each takes some 300 bytes of memory; a real trace of 50 MB
 #: has a thousand.
 MAX_TEXTS = 500_000
+#: Counters of a device's clock: msprof's (freq_assembler.cpp), which MindSpore and torch_npu copy.
+CLOCKS = ("AI Core Freq",)
 #: The tables that are filled.
 FILLED = (
-    "spans", "view_spans", "instants", "flows", "others", "processes", "traces", "devices", "host_details", "lane_marks",
-    "collective_details", *DETAILS,
+    "spans", "view_spans", "instants", "flows", "others", "clocks", "processes", "traces", "devices", "host_details",
+    "lane_marks", "collective_details", *DETAILS,
 )  # fmt: skip
 _NO_WORDS = np.empty(0, np.int64)
 _NO_FLAGS = np.empty(0, np.bool_)
@@ -146,6 +148,8 @@ class TraceRows:
             self._add(
                 "others", others, time_ns=_ns(others, "ts"), phase=phases[others.kinds], **self._arguments(others)
             )
+        if self._kind is not None and len(clocks := events.of("C").named(*CLOCKS)):
+            self._add("clocks", clocks, time_ns=_ns(clocks, "ts"), mhz=clocks.derived(readings))
         self._add_processes(events.of("M").named("process_name", "process_labels"))
         if self._kind is None:
             self._add_lanes(events.of("M").named(*LANES))
@@ -505,6 +509,16 @@ def hashed(values: Sequence[bytes]) -> Any:
     import polars as pl
 
     return pl.Series(values, dtype=pl.Binary).hash().to_numpy().view(np.int64)
+
+
+def readings(counters: Events) -> Any:
+    """Return the number of each counter that has one alone; NaN for others."""
+    found = np.full(len(counters), np.nan)
+    for place, text in enumerate(counters.column("args")):
+        values = list(msgspec.json.decode(bytes(text)).values())
+        if len(values) == 1 and isinstance(values[0], (int, float)) and not isinstance(values[0], bool):
+            found[place] = values[0]
+    return found
 
 
 def are_odd(counters: Events) -> Any:

@@ -12,6 +12,7 @@ from perfguard.findings import Code
 from perfguard.judge.compare import Key
 from perfguard.judge.comparison import Comparison, State, comparison_of
 from perfguard.measure.measurement import Measurement, Value, number
+from perfguard.measure.metrics import TIME_METRICS
 
 #: The machine may have caused a slower step: the verdict is INCONCLUSIVE.
 EXCUSES = frozenset({Code.B107, Code.B112})
@@ -42,6 +43,8 @@ def excuse(
     moved = _moved(comparisons, current, base, is_of_device=is_of_device)
     if busy := _busy(comparisons, failing):
         return Excuse(code=Code.B112, message=busy, places=_UNDER_LOAD)
+    if (slowed := _slower_clock(comparisons, failing)) is not None:
+        return slowed
     return Excuse(code=Code.B107, message=moved, places=frozenset({"step_cost"})) if moved else None
 
 
@@ -115,6 +118,39 @@ def _moved(
     # The cost is counted in kernels. A step that slowed down more than its unchanged operators is a slower model.
     step = now / before * kernel if before else math.inf
     return sentence if step <= factor * thresholds.CONTROLS_SPREAD else ""
+
+
+def _slower_clock(comparisons: Iterable[Comparison], failing: Collection[str]) -> Excuse | None:
+    """Return the device whose clock lost most, and the failing times that it explains; None if it explains none.
+
+    A clock of 82 % makes a time up to 1/0.82 times as long: what became longer than that is slower for another reason.
+    """
+    clocks = [one for one in comparisons if one.metric == "device_clock" and one.numbers is not None]
+    lost = [(one, one.numbers[1] / one.numbers[0]) for one in clocks if one.numbers is not None and one.numbers[0] > 0]
+    slowest, share = min(lost, key=lambda pair: pair[1], default=(None, 1.0))
+    if slowest is None or slowest.numbers is None or not 0 < share <= 1 - thresholds.CLOCK_MOVED:
+        return None
+    longest = thresholds.CLOCK_EXPLAINS / share
+    places = frozenset(
+        one.label
+        for one in comparisons
+        if one.label in failing
+        and one.metric in TIME_METRICS
+        and _grew(one) <= longest
+        and one.metric != "device_clock"
+    )
+    if not places:
+        return None
+    before, now = slowest.numbers
+    message = (
+        f"the clock of {slowest.subject} was at {100 * share:.0f} % of the baseline's ({now:.0f} of {before:.0f} MHz)"
+    )
+    return Excuse(code=Code.B107, message=message, places=places)
+
+
+def _grew(one: Comparison) -> float:
+    before, now = one.numbers or (0.0, 0.0)
+    return now / before if before > 0 else math.inf
 
 
 def _busy(comparisons: Iterable[Comparison], failing: Collection[str]) -> str:

@@ -260,6 +260,14 @@ _ALL = (
         Better.HIGHER,
         subject="unit of the device",
     ),
+    _shown(
+        "device_clock",
+        "MHz",
+        "The clock of a device while it was profiled, the mean over time.",
+        Better.HIGHER,
+        subject="device",
+        noun="The clock of {}",
+    ),
     _same(
         "kernel_calls",
         "calls/step",

@@ -32,6 +32,7 @@ from perfguard.dialects.metric_queries import measured as measured_by
 from perfguard.dialects.queries import all_definitions, named_texts
 from perfguard.measure import METRICS, measure, operators_of
 from perfguard.recording import Recording
+from perfguard.testing import generate
 from tests.conftest import gpu_traces
 
 
@@ -479,6 +480,37 @@ def test_what_a_device_did_is_counted_apart_from_the_host(corpus, name):
         sizes[kind] += one["args"].get("bytes") or 0
     # ROCm does not say how many bytes it copies: that is unknown, and not 0.
     assert found.get("copied_bytes", {}) == {kind: size for kind, size in sizes.items() if size}
+
+
+@pytest.mark.parametrize(
+    ("readings", "mean"),
+    [
+        pytest.param([(0, 1800)], 1800.0, id="one reading"),
+        pytest.param([(0, 1800), (10, 900), (40, 900)], 1125.0, id="each holds until the next"),
+        pytest.param([(40, 900), (10, 900), (0, 1800)], 1125.0, id="in any order of the file"),
+        pytest.param([(0, 1800), (0, 1000)], 1400.0, id="at once"),
+        pytest.param([(0, 0), (10, 0)], None, id="no clock"),
+        pytest.param([], None, id="none"),
+    ],
+)
+def test_the_clock_is_the_mean_over_time(tmp_path, readings, mean):
+    place = Path(generate("pt-npu", seed=1).write(tmp_path))
+    (path,) = place.rglob("trace_view.json")
+    events = json.loads(path.read_text())
+    drawn = [one for one in events if one["name"] == "AI Core Freq"]
+    start = Decimal(drawn[0]["ts"])
+    clocks = [{**drawn[0], "ts": str(start + at), "args": {"MHz": mhz}} for at, mhz in readings]
+    path.write_text(json.dumps([one for one in events if one["name"] != "AI Core Freq"] + clocks))
+    found = [one.value for one in measure(inspect(replay(place))) if one.metric == "device_clock"]
+    assert found == ([] if mean is None else [mean])
+
+
+@pytest.mark.parametrize("name", ["torch_npu-level1", "torch_npu-level1-db"])
+def test_the_clock_of_real_devices(corpus, name):
+    found = {one.subject: one.value for one in measure(inspect(replay(corpus.parent / "msinsight" / name)))
+             if one.metric == "device_clock"}  # fmt: skip
+    # As json and sqlite3 read it: each of their readings says 1800.
+    assert found == ({"npu:1": 1800.0} if name.endswith("db") else {"rank0:npu:0": 1800.0, "rank1:npu:1": 1800.0})
 
 
 @pytest.mark.parametrize("place", gpu_traces())

@@ -388,6 +388,7 @@ def test_ranks_are_measured_one_by_one(tmp_path):
         ("pause_between_steps", "us", "timed", "lower", True),
         ("run_calibration", "us", "timed", "lower", False),
         ("run_machine_load", "%", "timed", "lower", False),
+        ("device_clock", "MHz", "timed", "higher", False),
         ("kernel_calls", "calls/step", "exact", "equal", True),
         ("kernel_time", "us/step", "timed", "lower", False),
         ("launches", "launches/step", "exact", "lower", True),
@@ -450,7 +451,7 @@ def test_what_a_metric_declares(name, unit, kind, better, gated):
 
 
 def test_the_table_holds_what_is_tested_here():
-    assert len(METRICS) == 67
+    assert len(METRICS) == 68
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])

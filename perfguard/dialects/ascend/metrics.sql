@@ -10,3 +10,9 @@ with counters as (
 select cycle, regexp_extract(counter, '^((aic|aiv|aicore|cube)\w*?)_(ratio|utilization\(%\))$', 1) as subject,
   if(ends_with(counter, '(%)'), mean / 100, mean)
 from counters where subject <> ''
+
+-- metric: device_clock
+-- needs: clocks
+-- digits: 3
+-- about: By the counters of the trace.
+select cycle, device as subject, mean from mean_over_time('counters_in_trace_views', 'clock_mhz')

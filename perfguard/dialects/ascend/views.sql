@@ -356,3 +356,9 @@ left join numbered on numbered.cycle = lines.cycle and numbered.number = lines.s
 
 create view collectives_in_tables as
 select cycle, row, step, name, device, start_ns, duration_ns from kernels_in_tables where kind = 'communication';
+
+-- The clocks of devices: msprof numbers its processes by that of the host, the kind of the lane and the device, 5 bits (trace_view).
+create view counters_in_trace_views as
+select cycle, row, 'npu:' || (try_cast(process as bigint) % 32) as device, 'clock_mhz' as name, time_ns, mhz as value
+from clocks join threads on threads.number = clocks.thread
+where mhz > 0 and not isnan(mhz);

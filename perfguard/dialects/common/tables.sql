@@ -29,6 +29,9 @@ create table memory (
     rank bigint, cycle integer, step integer, device varchar, time_ns bigint, bytes bigint, total_bytes bigint
 );
 
+-- Readings of a device: `name` is clock_mhz.
+create table counters (rank bigint, cycle integer, row bigint, device varchar, name varchar, time_ns bigint, value double);
+
 -- Collectives and transfers between ranks, on the host or on a `device`. `type` is the type of the elements, `size` how many ranks are in
 -- the group, `bytes` what a rank hands in.
 create table collectives (

@@ -234,3 +234,11 @@ select calls.cycle, step, operator as name, calls.start_ns, duration_ns
 from host_collectives as calls
 left join step_ranges as steps on steps.cycle = calls.cycle and calls.start_ns between steps.start_ns and steps.end_ns
   and calls.start_ns < next_ns;
+
+-- The mean of a reading of each device over the time between its first and its last one: each holds until the next.
+create macro mean_over_time(readings, wanted) as table
+select cycle, device, coalesce(sum(value * lasts_ns) / nullif(sum(lasts_ns), 0), avg(value)) as mean
+from (
+  select cycle, device, value, coalesce(lead(time_ns) over (partition by cycle, device order by time_ns, row) - time_ns, 0) as lasts_ns
+  from query_table(readings) where name = wanted and device is not null)
+group by cycle, device;

@@ -397,3 +397,8 @@ create macro listed_tensors(text) as len(string_split(text, ';'));
 create macro not_the_same_tensors(shapes, types, formats) as
   shapes <> 'N/A' and types <> 'N/A' and formats <> 'N/A' and shapes <> '' and types <> '' and formats <> ''
   and (listed_tensors(types) <> listed_tensors(formats) or listed_tensors(shapes) <> listed_tensors(types));
+
+-- The clocks of devices.
+create view counters_in_databases as
+select cycle, row, 'npu:' || device_id as device, 'clock_mhz' as name, timestamp_ns as time_ns, freq_mhz as value
+from db_aicore_freq where freq_mhz > 0;
