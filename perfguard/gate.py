@@ -199,7 +199,7 @@ def judge_again(
         rules=policy.marker,
         ignore=policy.ignore,
         changed_fails=policy.changed_fails,
-        target=policy.target,
+        target=policy.marker_target,
         measurements=_comparable(verdict.measurements),
     )
     judged = compared(fresh, baseline, policy=policy)
@@ -221,7 +221,7 @@ def _of_the_test(verdict: Verdict, policy: Policy) -> Policy:
         ignore=tuple(dict.fromkeys((*policy.ignore, *verdict.ignore))),
         ignored_by={**dict.fromkeys(verdict.ignore, OF_THE_TEST), **dict.fromkeys(policy.ignore, IN_SETTINGS)},
         changed_fails=policy.changed_fails or verdict.changed_fails,
-        target="device" if "device" in (policy.target, verdict.target) else "host",
+        marker_target=verdict.target,
     )
 
 

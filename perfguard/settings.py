@@ -76,6 +76,7 @@ class Settings:
     #: Rules of one test's marker; they override `tolerance`. And the codes that it ignores as well.
     marker_tolerance: tuple[Rule, ...] = ()
     marker_ignore: tuple[str, ...] = ()
+    marker_target: str | None = None
     #: Whether the test's workloads are timed in processes of their own; set by a marker only.
     isolated: bool = False
     #: After how many steps the test's steps repeat; set by a marker only.
@@ -97,6 +98,7 @@ class Settings:
             ignored_by=dict.fromkeys(self.marker_ignore, OF_THE_TEST) | dict.fromkeys(self.ignore, IN_SETTINGS),
             changed_fails=self.changed == "fail",
             target=self.target,
+            marker_target=self.marker_target,
             kernels=self.kernels,
             checks=self.checks,
         )
@@ -224,6 +226,8 @@ def with_marker(settings: Settings, arguments: Mapping[str, Any]) -> Settings:
         raise section.error("window", f"must be a perfguard.StepWindow(...), got {shown(values['window'])}")
     if "tolerance" in values:
         values["marker_tolerance"] = rules(values.pop("tolerance"), where="@pytest.mark.perfguard(tolerance=...)")
+    if "target" in values:
+        values["marker_target"] = values.pop("target")
     if "ignore" in values:
         values["marker_ignore"] = codes(values.pop("ignore"))
     found = replace(settings, **values)
@@ -276,6 +280,10 @@ def _kernel_sets(table: Mapping[str, Any]) -> KernelSets:
     for name, globs in table.items():
         if broken := violation(globs, names):
             raise UsageError(f"{_TABLE}.kernels {name} {broken}.")
+        if any(not set(glob) - set("*?") for glob in globs):
+            raise UsageError(
+                f'{_TABLE}.kernels {name} has a name that every kernel has. Write more of it, such as "cutlass_*".'
+            )
     return {name: tuple(globs) for name, globs in table.items()}
 
 

@@ -38,7 +38,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     """
     from perfguard.cli.project import project_settings
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
-    from perfguard.judge.kernel_sets import joined, learned
+    from perfguard.judge.kernel_sets import learned
     from perfguard.stores.calibration import Calibration, write_calibration
 
     rate_at_most(0.0, 1)  # a missing dependency fails here, not after an hour of runs
@@ -62,14 +62,14 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     whole = [run for run in found if run]
     environments = [verdict.environment for run in whole for verdict in run.values()]
     machines = {environment.machine for environment in environments if environment is not None}
-    workloads, learned_sets = {}, {}
+    workloads: dict[str, tuple[Calibrated, ...]] = {}
+    learned_sets: dict[tuple[str, ...], None] = {}
     for workload in sorted({name for run in whole for name in run}):
         of_workload = [run[workload] for run in whole if workload in run]
         policy = settings.policy
         if of_workload[0].rules:
             policy = replace(policy, marker=of_workload[0].rules)
-        if sets := learned([joined(verdict.measurements, policy.kernels) for verdict in of_workload]):
-            learned_sets[workload] = sets
+        learned_sets |= dict.fromkeys(learned([verdict.measurements for verdict in of_workload], policy.kernels))
         workloads[workload] = calibrated([verdict.measurements for verdict in of_workload], policy=policy)
     calibration = Calibration(
         runs=len(whole),
@@ -78,13 +78,11 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
         error_rate=error_rate(workloads),
     )
     echo(_table(calibration))
-    for workload, sets in learned_sets.items():
-        echo(
-            f"{workload}: a library chose other kernels in other runs. If any of them will do, write into pyproject.toml:"
-        )
+    if learned_sets:
+        echo("a library chose other kernels in other runs. If any of a line will do, write into pyproject.toml:")
         echo("[tool.perfguard.kernels]")
-        for name, kernels in sets.items():
-            echo(f"{name} = [{', '.join(json.dumps(one, ensure_ascii=False) for one in kernels)}]")
+        for number, kernels in enumerate(learned_sets, 1):
+            echo(f"chosen-{number} = [{', '.join(json.dumps(one, ensure_ascii=False) for one in kernels)}]")
     if lost := len(found) - len(whole):
         echo(f"{lost} of {runs} runs measured nothing, and are left out")
     if calibration.error_rate is None:

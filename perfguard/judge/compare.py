@@ -42,6 +42,7 @@ from perfguard.measure.measurement import (
     number,
     split_rank,
 )
+from perfguard.measure.metrics import METRICS
 from perfguard.recording import Environment
 from perfguard.screen import cut
 
@@ -68,6 +69,8 @@ def compare(
     is_time_comparable = policy.judge_time and (
         environment is None or baseline.environment is None or environment.machine == baseline.environment.machine
     )
+    zeros = _zeros(current, reference), _zeros(reference, current)
+    current, reference = current | zeros[0], reference | zeros[1]
     sums, sums_before = _sums(current.values()), _sums(reference.values())
     metrics, metrics_before = ({metric for metric, _ in side} for side in (current, reference))
     fresh = current.get((FRESH_TIME, ""))
@@ -110,6 +113,17 @@ def compare(
     found = [_with_step_time(one, found) for one in found]
     found = [_with_place_of_waits(one, found) for one in found]
     return tuple(_weighted(one, reference, worse) for one in _without_repetition(found))
+
+
+def _zeros(side: Mapping[Key, Measurement], other: Mapping[Key, Measurement]) -> dict[Key, Measurement]:
+    """Return what a side has none of, and is known to have none of, where the other one has some."""
+    measured = {metric for metric, _ in side}
+    found = {}
+    for key in other.keys() - side.keys():
+        metric = METRICS.get(key[0])
+        if metric is not None and metric.zero_with in measured and (metric.unknown_with, key[1]) not in side:
+            found[key] = Measurement(metric=key[0], subject=key[1], value=0)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

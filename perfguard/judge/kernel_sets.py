@@ -7,68 +7,99 @@ it may choose one name; a kernel outside of all sets has its own.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import combinations
 
+from perfguard.errors import listed
 from perfguard.measure import METRICS, Measurement
 from perfguard.measure.measurement import ALL_RANKS, number, split_rank
+from perfguard.screen import cut
 
+#: Most names in a line, and the longest.
+_NAMED = 3
+_LONGEST = 80
 #: Globs of names, by the name of their set.
 KernelSets = Mapping[str, tuple[str, ...]]
 
 
 def joined(measurements: Iterable[Measurement], sets: KernelSets) -> tuple[Measurement, ...]:
-    """Return measurements in which the numbers of the kernels of a set are one: their sum, rank by rank."""
+    """Return measurements in which the calls of the kernels of a set are one, rank by rank; without their times.
+
+    A time has samples of the steps that launched the kernel, which for another kernel of the set are others.
+    """
     measurements = tuple(measurements)
     if not sets:
         return measurements
-    patterns = {name: _pattern(globs) for name, globs in sets.items()}
     found: dict[tuple[str, str], Measurement] = {}
     for one in measurements:
         metric = METRICS.get(one.metric)
-        if metric is not None and metric.subject == "kernel":
-            rank, kernel = split_rank(one.subject)
-            one = replace(
-                one, subject=rank + next((name for name, own in patterns.items() if own.match(kernel)), kernel)
-            )
-        found[one.key] = _sum(found[one.key], one) if one.key in found else one
+        rank, kernel = split_rank(one.subject)
+        name = set_of(kernel, sets) if metric is not None and metric.subject == "kernel" else None
+        if name is None:
+            found[one.key] = one
+        elif one.metric == "kernel_calls":
+            own = replace(one, subject=rank + name)
+            before = found.get(own.key)
+            found[own.key] = own if before is None else replace(own, value=_calls(before) + _calls(own))
     return tuple(found.values())
 
 
-def _pattern(globs: Iterable[str]) -> re.Pattern[str]:
+def choices(current: Iterable[Measurement], reference: Iterable[Measurement], sets: KernelSets) -> str:
+    """Return which kernels of a set ran on one side only: `gemm: cutlass_a → ampere_b`; empty where there is none."""
+    sides = [
+        {kernel for one in side if one.metric == "kernel_calls" and (kernel := split_rank(one.subject)[1])}
+        for side in (reference, current)
+    ]
+    parts = []
+    for name in sets:
+        before, now = ({kernel for kernel in side if set_of(kernel, sets) == name} for side in sides)
+        if before != now:
+            gone, new = (
+                listed([cut(one, _LONGEST) for one in sorted(some)], _NAMED) for some in (before - now, now - before)
+            )
+            parts.append(f"{name}: {gone or 'none'} → {new or 'none'}")
+    return "; ".join(parts)
+
+
+def set_of(kernel: str, sets: KernelSets) -> str | None:
+    """Return the first set that a kernel is in."""
+    return next((name for name, globs in sets.items() if _pattern(globs).match(kernel)), None)
+
+
+def _calls(one: Measurement) -> float:
+    return number(one.value) or 0
+
+
+@cache
+def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
     """Return what any of some globs matches, of `*` and `?`: brackets are part of the names of C++."""
     texts = (re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
     return re.compile(f"(?:{'|'.join(texts)})\\Z", re.DOTALL)
 
 
-def _sum(one: Measurement, other: Measurement) -> Measurement:
-    values = number(one.value) or 0, number(other.value) or 0
-    both = len(one.samples) == len(other.samples)
-    samples = tuple(sum(pair) for pair in zip(one.samples, other.samples, strict=True)) if both else ()
-    return replace(one, value=min(samples) if samples else sum(values), samples=samples)
+def learned(runs: Sequence[Iterable[Measurement]], sets: KernelSets) -> list[tuple[str, ...]]:
+    """Return the sets that unchanged runs show beside those that there are.
 
-
-def learned(runs: Sequence[Iterable[Measurement]]) -> dict[str, tuple[str, ...]]:
-    """Return the sets that unchanged runs show: kernels that run more or less often, while all of a set together run as often.
-
-    Pairs first; what is left is one set if its sum is the same. Of other differences nothing is learned: they are changes.
+    Its kernels run more or less often, and all of them together run as often in each. Pairs first, of kernels that are in no
+    other pair; what is left is one set if its sum is the same. Of other differences nothing is learned: they are changes.
     """
     calls: dict[str, list[float]] = {}
     for place, run in enumerate(runs):
         for one in run:
             rank, kernel = split_rank(one.subject)
-            if one.metric == "kernel_calls" and rank in ("", ALL_RANKS):
+            if one.metric == "kernel_calls" and rank in ("", ALL_RANKS) and set_of(kernel, sets) is None:
                 calls.setdefault(kernel, [0.0] * len(runs))[place] = number(one.value) or 0.0
     unsteady = {name: counts for name, counts in calls.items() if len(set(counts)) > 1}
-    sets: list[tuple[str, ...]] = []
-    for first, second in combinations(sorted(unsteady), 2):
-        if {first, second} <= unsteady.keys() and _is_steady(unsteady[first], unsteady[second]):
-            sets.append((first, second))
-            del unsteady[first], unsteady[second]
-    if len(unsteady) > 2 and _is_steady(*unsteady.values()):
-        sets.append(tuple(sorted(unsteady)))
-    return {f"chosen-{number}": names for number, names in enumerate(sets, 1)}
+    pairs = [pair for pair in combinations(sorted(unsteady), 2) if _is_steady(*(unsteady[name] for name in pair))]
+    often = Counter(name for pair in pairs for name in pair)
+    found: list[tuple[str, ...]] = [pair for pair in pairs if all(often[name] == 1 for name in pair)]
+    left = {name: counts for name, counts in unsteady.items() if not often[name]}
+    if len(left) > 2 and _is_steady(*left.values()):
+        found.append(tuple(sorted(left)))
+    return found
 
 
 def _is_steady(*counts: Sequence[float]) -> bool:

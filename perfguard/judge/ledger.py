@@ -175,8 +175,9 @@ def _split(one: Measurement) -> tuple[int | None, str]:
 def _on_device(side: _Side) -> _Side | None:
     """Return what the one device of a rank did in place of its host: kernels, and the parts of the step; None for other ranks.
 
-    The host of a device asks and waits: its times say how long it did, not what the step is made of. Kernels that ran beside
-    each other are the overlap, so that all of it adds up to the step.
+    The host of a device asks and waits: its times say how long it did, not what the step is made of. Each kernel counts with
+    its own fastest step, and some run beside each other: that is in the residual. The calls of one that runs in some steps only
+    say nothing.
     """
     devices = {subject.rpartition(":")[0] for subject in side[DEVICE]}
     if len(devices) != 1:
@@ -184,15 +185,15 @@ def _on_device(side: _Side) -> _Side | None:
     (device,) = devices
     parts = {subject.removeprefix(f"{device}:"): ns for subject, ns in side[DEVICE].items()}
     kernels = {name: ns for name, ns in side[KERNELS].items() if not COLLECTIVE.search(name)}
-    if not {"computing", "exposed_copying", "exposed_communication", "idle"} <= parts.keys():
+    if not {"exposed_communication", "idle"} <= parts.keys():
         return None
     computed = {
         "idle": parts["idle"],
         "communication": parts["exposed_communication"],
-        "overlap": sum(kernels.values()) - parts["computing"] - parts["exposed_copying"],
     }
     others = defaultdict(dict, {metric: values for metric, values in side.items() if metric in _WHOLES})
-    return others | {OPERATORS: kernels, CALLS: side[KERNEL_CALLS], COMPUTED: computed}
+    calls = {name: count for name, count in side[KERNEL_CALLS].items() if float(count).is_integer()}
+    return others | {OPERATORS: kernels, CALLS: calls, COMPUTED: computed}
 
 
 def _length_ns(side: _Side) -> int:

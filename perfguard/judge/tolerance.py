@@ -123,8 +123,9 @@ class Policy:
     judge_time: bool = True
     #: Whether changes fail, as in a snapshot test.
     changed_fails: bool = False
-    #: What the model is meant to run on: `host` or `device`.
+    #: What the model is meant to run on: `host` or `device`; the marker's word overrides that of the settings.
     target: str = "host"
+    marker_target: str | None = None
     #: Kernels of which any is the same, by a name of the user.
     kernels: KernelSets = field(default_factory=dict)
     #: The backend of the recording; some metrics are meaningless on some backends.
@@ -160,7 +161,7 @@ class Policy:
     def metric(self, name: str) -> Metric | None:
         """Return a metric with the good direction that it has for the target; None for an unknown one."""
         metric = METRICS.get(name)
-        if metric is None or metric.for_device is None or self.target != "device":
+        if metric is None or metric.for_device is None or (self.marker_target or self.target) != "device":
             return metric
         return replace(metric, better=metric.for_device)
 

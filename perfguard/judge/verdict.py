@@ -14,6 +14,7 @@ from perfguard.findings import Code, Finding, Severity, is_invalid, worst_first
 from perfguard.judge.baseline import Baseline, BaselineFacts, trait_differences, traits_of
 from perfguard.judge.compare import changes_text, compare, lost_work
 from perfguard.judge.comparison import Comparison, State, comparison_of
+from perfguard.judge.kernel_sets import choices, joined
 from perfguard.judge.ledger import Ledger, ledger
 from perfguard.judge.machine import EXCUSES, excuse, more_load
 from perfguard.judge.refresh import Refresh
@@ -103,8 +104,8 @@ class Verdict:
     ignore: tuple[str, ...] = ()
     #: Whether changes fail, by the marker or the settings.
     changed_fails: bool = False
-    #: What the model is meant to run on, by the marker or the settings: `host` or `device`.
-    target: str = "host"
+    #: What the model is meant to run on, by the marker: `host` or `device`; None where it does not say.
+    target: str | None = None
     #: Backend, device, mode and ranks according to the files; they replace a missing fingerprint.
     traits: Mapping[str, Any] = field(default_factory=dict)
     #: Timings of controlled processes in the order they ran, and processes without a timing.
@@ -182,7 +183,7 @@ def examined(
         rules=policy.marker,
         ignore=policy.ignore,
         changed_fails=policy.changed_fails,
-        target=policy.target,
+        target=policy.marker_target,
         traits=traits_of(contract),
         steps=recording.steps,
         others_share=recording.others_share,
@@ -309,6 +310,9 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
     )
     of_all = (lost_work(verdict.measurements, baseline.measurements, policy=policy), _changes(comparisons, policy))
     findings = [*verdict.findings, *policy.considered(found + [f for f in of_all if f])]
+    if policy.kernels and (chosen := choices(verdict.measurements, baseline.measurements, policy.kernels)):
+        message = f"kernels that are the same by [tool.perfguard.kernels] ran in place of each other: {chosen}"
+        findings.append(_note(Code.R107, message))
     findings += _untimed(verdict, baseline, is_cold=began_cold and policy_judges_time)
     explained = excuse(
         comparisons,
@@ -327,7 +331,7 @@ def compared(verdict: Verdict, baseline: Baseline | None, *, policy: Policy) -> 
         findings=worst_first([*findings, *unmeasured]),
         comparisons=comparisons,
         environment_changes=_environment_changes(verdict, baseline),
-        ledger=ledger(baseline.measurements, verdict.measurements),
+        ledger=ledger(*(joined(side, policy.kernels) for side in (baseline.measurements, verdict.measurements))),
         compared_with=baseline.facts,
     )
     has_common = any(one.judged and not one.is_new and not one.is_gone for one in comparisons)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from perfguard.errors import listed
-from perfguard.judge.comparison import Comparison
+from perfguard.judge.comparison import Comparison, State
 from perfguard.judge.quantities import quantity, show
 from perfguard.measure.measurement import number
 from perfguard.screen import cut
@@ -15,6 +15,7 @@ from perfguard.screen import cut
 _NAMED = 3
 _LONGEST = 80
 _COPY = re.compile("Mem(cpy|set)")
+_LINE = re.compile(r"\(\d+\)")
 _OPERATORS, _FUNCTIONS = "waiting_operators", "waiting_functions"
 
 
@@ -25,9 +26,14 @@ def added_waits(comparisons: Iterable[Comparison]) -> tuple[Comparison, str] | N
     does not wait more often, or where the baseline does not know how often it did.
     """
     comparisons = tuple(comparisons)
+    # What is worse comes before what is allowed.
+    more = sorted(
+        (one for one in comparisons if one.metric in _WHAT and one.is_more),
+        key=lambda one: one.state is not State.WORSE,
+    )
     for metric, what in _WHAT.items():
-        for one in comparisons:
-            if one.metric == metric and one.judged and one.is_more and one.numbers is not None:
+        for one in more:
+            if one.metric == metric and one.judged and one.numbers is not None:
                 where = where_it_waits(one, comparisons)
                 return one, f"{what}: {_sides(one)}{where and f' ({where})'}"
     return None
@@ -85,6 +91,8 @@ def _functions(one: Comparison | None, operators: list[str]) -> list[str]:
     """Return the functions in which some operators wait: those that the baseline does not have, if there are any."""
     now = one.current if one is not None and isinstance(one.current, list) else []
     before = one.reference if one is not None and isinstance(one.reference, list) else []
+    # A line that was added above moves all others.
+    known = {_LINE.sub("", name) for name in before}
     sides = [name.split(" in ", 1) for name in now if name.partition(" in ")[0] in operators]
-    new = [function for operator, function in sides if f"{operator} in {function}" not in before]
+    new = [function for operator, function in sides if _LINE.sub("", f"{operator} in {function}") not in known]
     return sorted(set(new or [function for _, function in sides]))

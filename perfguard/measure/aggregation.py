@@ -199,11 +199,12 @@ def _straggler(cycles: Sequence[CycleMeasurements]) -> _Values:
     for rank, kind, calls in _collectives(cycles):
         by_kind[kind][rank] = calls
     for by_rank in by_kind.values():
+        waits |= {rank: waits[rank] for rank in by_rank}
         for of_ranks in zip(*by_rank.values(), strict=True):
             own = dict(zip(by_rank, (duration for duration, _ in of_ranks), strict=True))
             last = min(own, key=lambda rank: (own[rank], rank))
             waits[last] += statistics.median(duration for rank, duration in own.items() if rank != last) - own[last]
-    yield from ((f"rank{rank}", round(wait / 1e3, 3)) for rank, wait in sorted(waits.items()) if wait > 0)
+    yield from ((f"rank{rank}", round(wait / 1e3, 3)) for rank, wait in sorted(waits.items()))
 
 
 def _collectives(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[int, str, list[tuple[float, float]]]]:
@@ -218,7 +219,11 @@ def _collectives(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[int, str
     if len(set(steps.values())) != 1 or not min(steps.values(), default=0):
         return
     count = min(steps.values())
-    for kind, by_rank in sorted(calls.items()):
+    for named, by_rank in sorted(calls.items()):
+        kind, _, size = named.rpartition("/") if named.rpartition("/")[2].isdecimal() else (named, "", "")
+        if size and int(size) < len(steps):
+            # The n-th call of a group is that of other groups in nothing but its number.
+            continue
         if by_rank.keys() != steps.keys() or len({len(durations) for durations in by_rank.values()}) > 1:
             continue
         least = [min(of_ranks) for of_ranks in zip(*by_rank.values(), strict=True)]

@@ -86,6 +86,9 @@ class Metric:
     or memory, and so comes before what is of parts. `leads`: its place among those that a headline may begin with, the most
     interesting first; 0 for none. `for_device` is the good direction of a metric that only changes, where the model is meant
     for a device.
+
+    A subject that is not there is 0 where `zero_with` was measured, of any subject: of copies where kernels were counted, as a
+    kind of copy that did not run has no row. It is not where `unknown_with` was measured of it: copies whose bytes are unknown.
     """
 
     name: str
@@ -107,6 +110,8 @@ class Metric:
     of_workload: bool = False
     leads: int = 0
     for_device: Better | None = None
+    zero_with: str = ""
+    unknown_with: str = ""
 
     @property
     def only_changes(self) -> bool:

@@ -677,3 +677,33 @@ def test_the_worse_of_two_times_weighs_more():
 def test_comparisons_come_in_the_order_of_metric_and_subject():
     found = compared(census(b=1, a=1), census(c=1, a=1))
     assert [(c.metric, c.subject) for c in found] == sorted((c.metric, c.subject) for c in found)
+
+
+# -- what is 0 because it is not there -----------------------------------------------------------------------------------
+
+RAN = measured("kernel_calls", 3, "gemm")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "states"),
+    [
+        ([RAN], [RAN, measured("copies", 2, "HtoD")], {"copies[HtoD]": State.WORSE}),
+        ([RAN, measured("copies", 2, "HtoD")], [RAN], {"copies[HtoD]": State.BETTER}),
+        # Without kernels nobody knows whether anything was copied.
+        ([], [RAN, measured("copies", 2, "HtoD")], {"copies[HtoD]": State.NOT_COMPARABLE}),
+        (
+            [RAN],
+            [RAN, measured("copies", 2, "HtoD"), measured("copied_bytes", 64, "HtoD")],
+            {"copies[HtoD]": State.WORSE, "copied_bytes[HtoD]": State.WORSE},
+        ),
+        # The bytes of these copies were not told.
+        (
+            [RAN, measured("copies", 2, "HtoD")],
+            [RAN, measured("copies", 2, "HtoD"), measured("copied_bytes", 64, "HtoD")],
+            {"copies[HtoD]": State.SAME, "copied_bytes[HtoD]": State.NOT_COMPARABLE},
+        ),
+    ],
+)
+def test_a_kind_of_copy_that_did_not_run_is_no_unknown_one(before, now, states):
+    found = {one.label: one.state for one in compared(before, now) if one.metric != "kernel_calls"}
+    assert found == states

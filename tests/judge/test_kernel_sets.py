@@ -12,6 +12,7 @@ from perfguard.judge.kernel_sets import joined, learned
 from perfguard.judge.tolerance import Policy
 from perfguard.settings import read_settings
 from tests.facts import HERE, baseline, measured
+from tests.judge.test_verdict import judge
 
 SETS = {"gemm": ("cutlass_*", "ampere_sgemm_*<*>"), "norm": ("bn_?",)}
 
@@ -40,7 +41,7 @@ def test_any_of_a_set_is_the_same(before, now, said):
     assert changes_text(found) == said
 
 
-def test_ranks_and_times_are_joined_apart():
+def test_ranks_are_joined_apart_and_times_are_left_out():
     sides = [
         measured("kernel_calls", 1, "rank0:cutlass_a"),
         measured("kernel_calls", 2, "rank0:cutlass_b"),
@@ -52,7 +53,6 @@ def test_ranks_and_times_are_joined_apart():
     assert of(joined(sides, SETS)) == {
         ("kernel_calls", "rank0:gemm"): 3,
         ("kernel_calls", "rank1:gemm"): 5,
-        ("kernel_time", "gemm"): 10.0,
         ("operator_calls", "cutlass_a"): 1,
     }
 
@@ -60,32 +60,46 @@ def test_ranks_and_times_are_joined_apart():
 @pytest.mark.parametrize(
     ("runs", "sets"),
     [
-        pytest.param([{"a": 1}, {"a": 1}], {}, id="nothing differs"),
-        pytest.param([{"a": 3, "c": 1}, {"b": 3, "c": 1}], {"chosen-1": ("a", "b")}, id="one for the other"),
-        pytest.param([{"a": 3}, {"a": 1, "b": 2}], {"chosen-1": ("a", "b")}, id="partly"),
-        pytest.param(
-            [{"a": 3, "c": 5}, {"b": 3, "d": 5}], {"chosen-1": ("a", "b"), "chosen-2": ("c", "d")}, id="two sets"
-        ),
-        pytest.param([{"a": 3}, {"b": 1, "c": 2}], {"chosen-1": ("a", "b", "c")}, id="three in one"),
-        pytest.param([{"a": 3}, {"b": 2}], {}, id="that is a change"),
+        pytest.param([{"a": 1}, {"a": 1}], [], id="nothing differs"),
+        pytest.param([{"a": 3, "c": 1}, {"b": 3, "c": 1}], [("a", "b")], id="one for the other"),
+        pytest.param([{"a": 3}, {"a": 1, "b": 2}], [("a", "b")], id="partly"),
+        pytest.param([{"a": 3, "c": 5}, {"b": 3, "d": 5}], [("a", "b"), ("c", "d")], id="two sets"),
+        pytest.param([{"a": 3}, {"b": 1, "c": 2}], [("a", "b", "c")], id="three in one"),
+        pytest.param([{"a": 3}, {"b": 2}], [], id="that is a change"),
     ],
 )
 def test_sets_are_learned_of_unchanged_runs(runs, sets):
-    assert learned([calls(**run) for run in runs]) == sets
+    assert learned([calls(**run) for run in runs], {}) == sets
+
+
+def test_what_is_in_a_set_is_not_learned_again():
+    assert learned([calls(cutlass_a=3), calls(volta=3)], SETS) == []
+
+
+def test_a_note_says_what_a_set_made_equal():
+    policy = Policy(kernels=SETS)
+    found = judge([measured("kernel_calls", 3, "cutlass_a")], [measured("kernel_calls", 3, "cutlass_b")], policy=policy)
+    said = (
+        "kernels that are the same by [tool.perfguard.kernels] ran in place of each other: gemm: cutlass_a → cutlass_b"
+    )
+    assert [(one.code.name, one.message) for one in found.findings] == [("R107", said)]
+    assert found.outcome.value == "PASSED"
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9)), min_size=1, max_size=4))
 def test_with_what_was_learned_the_sets_are_steady(runs):
     sides = [calls(**run) for run in runs]
-    sets = learned(sides)
+    sets = {str(number): names for number, names in enumerate(learned(sides, {}))}
     after = [of(joined(side, sets)) for side in sides]
     for name in sets:
         assert len({side.get(("kernel_calls", name), 0) for side in after}) == 1
-    assert not set(learned([joined(side, sets) for side in sides])) & set(sets)
+    again = {name for names in learned(sides, sets) for name in names}
+    assert not again & {name for names in sets.values() for name in names}
 
 
 @pytest.mark.parametrize(
-    "text", ["kernels = 1", 'kernels.gemm = "cutlass_*"', "kernels.gemm = []", 'kernels.gemm = [""]']
+    "text",
+    ["kernels = 1", *(f"kernels.gemm = {globs}" for globs in ('"cutlass_*"', "[]", '[""]', '["a", "*?"]'))],
 )
 def test_what_is_no_set_is_refused(tmp_path, text):
     (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\n{text}\n")

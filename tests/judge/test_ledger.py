@@ -629,7 +629,17 @@ def test_a_step_of_a_device_is_what_its_device_did():
         (Cause.PER_CALL.value, "gemm"): 30_000, (Cause.COMMUNICATION.value, ""): -5_000, (Cause.IDLE.value, ""): 15_000,
     }  # fmt: skip
     assert found is not None
-    assert (found.entries[-1].base_ns, found.entries[-1].current_ns) == (0, 0)
+    # 60 us of kernels and copies in the 50 us that are neither communication nor idle.
+    assert (found.entries[-1].base_ns, found.entries[-1].current_ns) == (-10_000, -10_000)
+
+
+def test_calls_of_a_kernel_that_runs_in_some_steps_are_left_out():
+    now = [*BEFORE, measured("kernel_time", 9.0, "rare"), measured("kernel_calls", 0.2, "rare")]
+    found = ledger([*HOST, *BEFORE], [*HOST, *now])
+    assert found is not None
+    (rare,) = (entry for entry in found.entries if entry.subject == "rare")
+    assert (rare.cause, rare.change_ns, rare.current_calls) == (Cause.NEW, 9_000, None)
+    assert found.entries[-1].change_ns == -9_000
 
 
 def test_a_new_kernel_is_a_part_and_so_are_more_calls():

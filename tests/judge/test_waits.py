@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from perfguard.gate import judge_again
 from perfguard.judge.compare import changes_text, compare
 from perfguard.judge.comparison import State
 from perfguard.judge.tolerance import Policy, Rule, Tolerance
 from perfguard.judge.verdict import Outcome, outcome_of
+from perfguard.judge.waits import added_waits
 from tests.facts import HERE, baseline, measured
+from tests.judge.test_verdict import judge
 
 BEFORE = [
     measured("host_reads", 1),
@@ -99,3 +102,38 @@ def test_a_rule_of_the_user_counts():
     found = judged(BEFORE, NOW, target="device", settings=(rule,))
     assert outcome(found) is not Outcome.FAILED
     assert [one.label for one in found if one.is_allowed_by_a_rule] == ["host_reads"]
+
+
+def test_what_is_worse_is_named_before_what_is_allowed():
+    sides = [
+        [measured("host_reads", value, f"rank{rank}:") for rank, value in enumerate(values)]
+        for values in ((0, 0), (1, 9))
+    ]
+    rule = Rule(pattern="host_reads[rank0:]", tolerance=Tolerance(absolute=1))
+    found = added_waits(judged(*sides, target="device", settings=(rule,)))
+    assert found is not None
+    assert found[0].subject == "rank1:"
+
+
+def test_a_line_that_moved_is_no_other_function():
+    functions = ["aten::item in a.py(1): f", "aten::item in a.py(9): g"]
+    before = [*BEFORE[:2], measured("waiting_functions", functions)]
+    functions = ["aten::item in a.py(2): f", "aten::item in a.py(10): g", "aten::item in b.py(3): h"]
+    now = [NOW[0], measured("waiting_operators", {"aten::item": 2}), measured("waiting_functions", functions)]
+    (worse,) = (one for one in judged(before, now, target="device") if one.metric == "host_reads")
+    assert worse.finding is not None
+    assert worse.finding.message.endswith("aten::item 1 → 2, in b.py(3): h")
+
+
+@pytest.mark.parametrize(
+    ("settings", "marker", "outcome"),
+    [
+        ("host", None, "CHANGED"), ("device", None, "FAILED"), ("device", "host", "CHANGED"), ("host", "device", "FAILED"),
+    ],
+)  # fmt: skip
+def test_the_marker_overrides_the_settings_also_when_it_is_judged_again(settings, marker, outcome):
+    policy = Policy(target=settings, marker_target=marker)
+    first = judge(BEFORE, NOW, policy=policy)
+    assert (first.outcome.value, first.target) == (outcome, marker)
+    again = judge_again(first, baseline(*BEFORE), policy=Policy(target=settings))
+    assert again.outcome.value == outcome

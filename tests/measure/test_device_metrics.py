@@ -377,9 +377,15 @@ RUNTIME_CALLS = {
         ),
         *("hipLaunchKernel", "hipExtModuleLaunchKernel", "hipModuleLaunchKernel", "hipGraphLaunch"),
     ),
-    "synchronisations": ("cudaStreamSynchronize", "cudaDeviceSynchronize", "hipEventSynchronize"),
+    "synchronisations": (
+        "cudaStreamSynchronize",
+        "cudaDeviceSynchronize",
+        "hipEventSynchronize",
+        "cudaMemcpy",
+        "hipMemcpyWithStream",
+    ),
     "": (
-        *("cudaMemcpyAsync", "cudaMemcpy", "cudaMemsetAsync", "hipMemcpyWithStream", "cuMemcpyDtoHAsync_v2"),
+        *("cudaMemcpyAsync", "cudaMemsetAsync", "hipMemcpyAsync", "cuMemcpyDtoHAsync_v2"),
         "cudaStreamWaitEvent",
         "cudaEventQuery",
         "cudaMalloc",
@@ -581,7 +587,28 @@ def test_the_rank_that_waits_least_on_its_device_is_the_one_that_comes_last(tmp_
         found.setdefault(one.metric, {})[one.subject] = one.value
     assert found["collective_wait"] == {"rank0:ncclDevKernel_AllReduce": 60.0, "rank1:ncclDevKernel_AllReduce": 0.0}
     assert found["collective_transfer"] == {"ncclDevKernel_AllReduce": 30.0}
-    assert found["straggler"] == {"rank1": 60.0}
+    assert found["straggler"] == {"rank0": 0.0, "rank1": 60.0}
+
+
+def test_calls_of_groups_are_not_those_of_all_ranks(tmp_path):
+    """The n-th call of one group is no call of another: nobody waits for a rank of another group."""
+    for rank in range(4):
+        host = {"ph": "X", "pid": 1, "tid": 1}
+        launch = {"cbid": 1, "correlation": 5}
+        args = {"device": rank, "stream": 9, "correlation": 5, "Collective name": "allreduce", "Group size": 2}
+        events = [
+            {**host, "cat": "user_annotation", "name": "ProfilerStep#1", "ts": 0, "dur": 200},
+            {**host, "cat": "cpu_op", "name": "c10d::allreduce_", "ts": 1, "dur": 3},
+            {**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 2, "dur": 1, "args": launch},
+            {"ph": "X", "pid": rank, "tid": 9, "cat": "kernel", "name": "ncclDevKernel", "ts": 9, "dur": 100 // (1 + rank // 2),
+             "args": args},
+        ]  # fmt: skip
+        where = {"rank": rank, "world_size": 4, "backend": "nccl"}
+        document = {"schemaVersion": 1, "distributedInfo": where, "traceEvents": events}
+        (tmp_path / f"rank{rank}.pt.trace.json").write_text(json.dumps(document))
+    found = {one.metric for one in measure(inspect(replay(tmp_path)))}
+    assert "kernel_time" in found
+    assert not found & {"straggler", "collective_wait", "collective_transfer"}
 
 
 # -- what is of no step, what is unknown, and several cycles --------------------------------------------------------------

@@ -14,7 +14,6 @@ import pytest
 
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
-from perfguard.judge.ledger import ledger
 from perfguard.measure import Measurement, measure
 from tests.conftest import gpu_traces
 
@@ -90,12 +89,6 @@ def test_real_devices(place):
     ]
     steps = sorted((a, b) for a, b in marks if any(a <= ts <= b for ts in ran))
     found = of_devices(place)
-    if steps and len(devices) == 1:
-        # The parts of its ledger are the step, to the nanosecond.
-        whole = ledger(found.values(), found.values())
-        assert whole is not None
-        assert whole.metric == "profiled_step_time"
-        assert whole.entries[-1].base_ns == 0
     for number, work in devices.items():
         ranges = steps or [(min(a for a, _, _ in work), max(b for _, b, _ in work))]
         expected = [parts(work, begin, end) for begin, end in ranges]
@@ -222,7 +215,7 @@ def called(number: int, ts: float, name: str = "cudaLaunchKernel") -> Event:
         ),
         pytest.param(
             [called(1, 110), called(1, 130), kernel(1, 140), kernel(1, 150)],
-            {("launches", ""): 2, ("kernel_calls", "gemm"): 2, ("launch_delay", "cuda:0"): 35.0},
+            {("launches", ""): 2, ("kernel_calls", "gemm"): 2, ("launch_delay", "cuda:0"): 30.0},
             id="a number twice",
         ),
         pytest.param(
@@ -231,7 +224,7 @@ def called(number: int, ts: float, name: str = "cudaLaunchKernel") -> Event:
                 ("launches", ""): 1,
                 ("kernel_calls", "gemm"): 2,
                 ("kernel_calls", "relu"): 1,
-                ("queue_length", "cuda:0"): 3,
+                ("queue_length", "cuda:0"): 1,
             },
             id="a graph",
         ),

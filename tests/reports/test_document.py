@@ -289,7 +289,7 @@ def test_a_verdict_as_a_document():
         "tolerance": {},
         "ignore": [],
         "changed": "warn",
-        "target": "host",
+        "target": None,
         "baseline": None,
         "changes": [],
         "timings": [],

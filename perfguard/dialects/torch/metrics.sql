@@ -37,7 +37,7 @@ group by all
 --   step that empties a cache does not move. Unknown where no name of a call says what it does.
 with counts as (
   select cycle, step, count(*) filter (kind in ('kernel', 'graph')) as launches,
-    count(*) filter (kind = 'synchronise') as synchronisations, count(kind) as known
+    count(*) filter (kind = 'synchronise' or waits) as synchronisations, count(kind) as known
   from calls_in_steps where not is_inside
   group by cycle, step)
 select counted_steps.cycle, '' as subject, list(if(is_known, coalesce(launches, 0), null) order by counted_steps.step),
@@ -63,11 +63,11 @@ select cycle, device || ':' || part as subject, [part_ns / 1000] from parts
 -- metric: exposed_communication
 -- needs: windows, device_details, device_work_inside
 -- digits: 3
--- about: A sample a step, of the devices that communicate.
+-- about: A sample a step, of cycles in which some device communicates.
 select cycle, device as subject, list(exposed_communication / 1000 order by step)
 from device_parts
+where cycle in (select cycle from device_parts where communication > 0)
 group by cycle, device
-having sum(communication) > 0
 
 -- metric: device_idle
 -- needs: windows, device_details, device_work_inside
@@ -82,7 +82,7 @@ select cycle, device as subject, list(idle / 1000 order by step) from device_par
 select cycle, device as subject, list(delay_us order by step)
 from (
   select cycle, device, step, avg(start_ns::hugeint - called_ns) / 1000 as delay_us
-  from device_queue join windows using (cycle)
+  from device_calls_answered join windows using (cycle)
   where start_ns >= called_ns and (step is not null or not by_step)
   group by cycle, device, step)
 group by cycle, device
@@ -92,7 +92,7 @@ group by cycle, device
 -- about: The largest of each step of how much was asked for and had not begun.
 with changes as (
   select cycle, device, step, unnest([called_ns, start_ns]) as at_ns, unnest([1, -1]) as change
-  from device_queue join windows using (cycle)
+  from device_calls_answered join windows using (cycle)
   where start_ns > called_ns and (step is not null or not by_step)),
 lengths as (
   select cycle, device, step, sum(change) over (partition by cycle, device order by at_ns, change rows unbounded preceding) as length
@@ -103,11 +103,12 @@ group by cycle, device
 
 -- metric: collective_durations_ns
 -- needs: windows, device_details, device_work_inside
--- about: How long each collective lasted on its device, in the order of their starts. It runs there until all ranks have come, so it is
+-- about: How long each collective lasted on its device, in the order of their starts, by name and, where it is known, the size of its group. It runs there until all ranks have come, so it is
 --   shortest on the rank that came last.
-select cycle, word(name) as subject, list(duration_ns order by start_ns, duration_ns)
-from device_work_inside where kind = 'communication'
-group by cycle, name
+select cycle, word(name) || coalesce('/' || group_size, '') as subject, list(duration_ns order by start_ns, duration_ns)
+from device_work_inside
+where kind = 'communication'
+group by cycle, name, group_size
 
 -- metric: resident_memory_bytes
 -- needs: windows, levels
@@ -117,7 +118,7 @@ with placed as (
   select events.cycle, steps.step, total_bytes, row_number() over (order by time_ns, coalesce(event_index, 0), row) as place,
     device_name(device_type, device_number) as device
   from own_memory_events as events
-  left join step_ranges as steps on steps.cycle = events.cycle and time_ns >= steps.start_ns and time_ns < next_ns
+  left join step_ranges as steps on steps.cycle = events.cycle and time_ns between steps.start_ns and steps.end_ns and time_ns < next_ns
   where device_type <> 0 and total_bytes is not null
     and (steps.step is not null or events.cycle not in (select cycle from step_edges))),
 lasts as (select cycle, device, step, arg_max(total_bytes, place) as resident from placed group by all)

@@ -147,8 +147,9 @@ from (
   where counts and input_shapes is not null and (step is not null or cycle not in (select distinct cycle from steps))
   group by all);
 
--- What calls do, by their names in CUDA's runtime and driver API (13.0), in HIP's (7.0) and in SYCL's (urEnqueueKernelLaunch); the others
--- have no kind.
+-- What calls do, by their names in CUDA's runtime and driver API (13.0), in HIP's (7.0) and in SYCL's and Level Zero's (urEnqueueKernelLaunch);
+-- the others have no kind. `waits`: the host goes on when the device has done it. torch copies to the host by hipMemcpyWithStream on
+-- ROCm, which waits by itself (c10/cuda/CUDAFunctions.h, memcpy_and_sync).
 create view call_kinds as
 select number,
   case
@@ -157,8 +158,10 @@ select number,
     when regexp_matches(text, 'LaunchKernel|LaunchCooperativeKernel|KernelLaunch') then 'kernel'
     when regexp_matches(text, 'Memcpy') then 'copy'
     when regexp_matches(text, 'Memset') then 'set'
-    when regexp_matches(text, 'Synchronize') then 'synchronise'
-  end as kind
+    when regexp_matches(text, 'Synchronize|QueueFinish$|EventWait$') then 'synchronise'
+  end as kind,
+  regexp_matches(text, '^(cuda|cu|hip|ze)\w*Synchronize|^ur(QueueFinish|EventWait)$')
+    or regexp_matches(text, '^(cuda|hip|cu)Memcpy') and not regexp_matches(text, 'Async|Batch|Peer|Symbol') as waits
 from words;
 
 -- Python functions that torch traces.
@@ -213,7 +216,7 @@ where not coalesce(on_device, false);
 -- of the runtime that does the same: SYCL's launches by Level Zero's, CUDA's may by its own, and both are drawn.
 create view calls_in_steps as
 with kinds as (
-  select calls.*, kind, calls.category in (select number from words where ends_with(text, '_driver')) as is_of_driver
+  select calls.*, kind, coalesce(waits, false) as waits, calls.category in (select number from words where ends_with(text, '_driver')) as is_of_driver
   from runtime_calls as calls left join call_kinds on call_kinds.number = calls.name)
 select kinds.* exclude (step, is_of_driver), if(steps.end_ns >= kinds.start_ns, kinds.step, null) as step,
   is_of_driver and kind is not null and coalesce(max(if(is_of_driver, null, bounded(kinds.start_ns) + bounded(duration_ns))) over (
@@ -229,55 +232,84 @@ join words on words.number = calls.name
 left join operators_by_id on operators_by_id.cycle = calls.cycle and operators_by_id.external_id = calls.external_id;
 
 -- Reads of a value by the host, the outermost of those in each other. Operators with torch's tags data_dependent_output or
--- dynamic_output_shape (native_functions.yaml, 2.13), but for index (with a mask it calls nonzero), one_hot (which on a CPU reads to check)
--- and those that read what lies on the host (_ctc_loss, linalg_lstsq); is_nonzero and isclose's callers call item. What an
--- optimizer reads in its step is its own counter, which torch keeps on the host (optim/optimizer.py, _get_value).
+-- dynamic_output_shape (native_functions.yaml, 2.13), but for index (with a mask it calls nonzero), repeat_interleave (it reads by item),
+-- one_hot (which reads on a CPU to check) and what reads from the host (_ctc_loss, linalg_lstsq). Some operators read on a CPU alone: a
+-- number that is put or filled in, and the range of quantile; so do the optimizers of torch whose counter of steps is on the host
+-- (optim, _get_value).
 create view fill_host_reads as
-with reads as (
-  select ran.cycle, ran.row, ran.step, ran.name, thread, ran.start_ns, ran.start_ns + ran.duration_ns as end_ns
-  from executions as ran join nesting using (cycle, row)
-  where counts and not coalesce(on_device, false) and ran.name in (
-    select number from words where regexp_full_match(text, 'aten::(item|_local_scalar_dense|is_nonzero|nonzero|argwhere|equal|allclose|'
-      'masked_select|_unique2?|unique_consecutive|unique_dim(_consecutive)?|bincount|repeat_interleave)'))),
-alone as (
-  select * from reads
-  qualify coalesce(max(end_ns) over (partition by cycle, thread order by start_ns, end_ns desc, row
-    rows between unbounded preceding and 1 preceding) < end_ns, true)),
+with named as (
+  select number, regexp_full_match(text, 'aten::(index_put_?|_index_put_impl_|masked_fill_?|quantile|nanquantile)') as is_shell,
+    text in ('aten::item', 'aten::_local_scalar_dense', 'aten::is_nonzero', 'aten::equal') as is_of_a_value
+  from words
+  where is_shell or regexp_full_match(text, 'aten::(item|_local_scalar_dense|is_nonzero|nonzero|argwhere|equal|allclose|'
+    'masked_select|_unique2?|unique_consecutive|unique_dim(_consecutive)?|bincount)')),
+reads as (
+  select ran.cycle, ran.row, ran.step, ran.name, thread, ran.start_ns, ran.start_ns + ran.duration_ns as end_ns, is_shell, is_of_a_value
+  from executions as ran join nesting using (cycle, row) join named on named.number = ran.name
+  where counts and not coalesce(on_device, false)),
+placed as (
+  select *, coalesce(max(if(is_shell, null, end_ns)) over before, end_ns - 1) < end_ns as is_outermost,
+    coalesce(max(if(is_shell, end_ns, null)) over before, end_ns - 1) >= end_ns as is_in_a_shell
+  from reads
+  window before as (partition by cycle, thread order by start_ns, end_ns desc, row rows between unbounded preceding and 1 preceding)),
 optimizers as (
   select cycle, thread, start_ns, start_ns + duration_ns as end_ns from spans
   where category in (number_of('user_annotation'), number_of('cpu_op'), number_of('Operator'))
-    and name in (select number from words where starts_with(text, 'Optimizer.step#') and not contains(text, 'LBFGS')))
-select cycle, row, step, name, thread, start_ns from alone
-where not exists (
-  select 1 from optimizers
-  where optimizers.cycle = alone.cycle and optimizers.thread = alone.thread
-    and alone.start_ns between optimizers.start_ns and optimizers.end_ns);
+    and name in (
+      select number from words
+      where regexp_full_match(text, 'Optimizer\.step#(Adagrad|Adam|AdamW|Adamax|ASGD|NAdam|RAdam)\.step'))),
+begun as (
+  select * exclude (optimizer_end_ns), coalesce(max(optimizer_end_ns) over (
+    partition by cycle, thread order by start_ns rows unbounded preceding) >= end_ns, false) as is_of_an_optimizer
+  from (
+    select cycle, row, step, name, thread, start_ns, end_ns, null as optimizer_end_ns
+    from placed where is_outermost and not is_shell and not (is_in_a_shell and is_of_a_value)
+    union all
+    select cycle, null, null, null, thread, start_ns, end_ns, end_ns from optimizers))
+select cycle, row, step, name, thread, start_ns from begun where row is not null and not is_of_an_optimizer;
 
--- Where a step waits for a device, or would: calls that synchronise where calls were recorded, else reads of the host. `name` is the
--- innermost operator around a call, or the call itself.
+-- Where a step waits for a device, or would: calls that wait where calls were recorded, else reads of the host. `name` is the
+-- innermost operator around a call, or the call itself: the last one that began before it, or the first above that one that still runs.
 create view fill_waits as
-with called as (select distinct cycle from calls_in_steps where kind is not null),
-calls as (select * from calls_in_steps where kind = 'synchronise' and not is_inside),
+with recursive called as (select distinct cycle from calls_in_steps where kind is not null),
+calls as (select * from calls_in_steps where (kind = 'synchronise' or waits) and not is_inside),
+begun as (
+  select * from (
+    select cycle, thread, row, is_call, start_ns,
+      max(if(is_call, null, (start_ns, -duration_ns, row))) over (
+        partition by cycle, thread order by start_ns, is_call rows unbounded preceding) as last
+    from (
+      select cycle, thread, row, true as is_call, start_ns, 0 as duration_ns from calls
+      union all
+      select cycle, thread, row, false, start_ns, duration_ns from nesting
+      where category in (number_of('cpu_op'), number_of('Operator')) and (cycle, thread) in (select (cycle, thread) from calls)))
+  where is_call),
+above as (
+  select cycle, row, start_ns, last[3] as operator from begun where last is not null
+  union all
+  select above.cycle, above.row, above.start_ns, parent
+  from above join nesting on nesting.cycle = above.cycle and nesting.row = above.operator
+  where parent is not null
+    and (nesting.start_ns + nesting.duration_ns < above.start_ns or category not in (number_of('cpu_op'), number_of('Operator')))),
 around as (
-  select calls.cycle, calls.row, arg_max(operators.name, (operators.start_ns, -operators.duration_ns)) as name
-  from calls join trace_operators as operators
-    on operators.cycle = calls.cycle and operators.thread = calls.thread and operators.start_ns <= calls.start_ns
-    and operators.start_ns + operators.duration_ns >= calls.start_ns
-  where operators.name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+'))
-  group by calls.cycle, calls.row)
+  select above.cycle, above.row, nesting.name
+  from above join nesting on nesting.cycle = above.cycle and nesting.row = above.operator
+  where nesting.start_ns + nesting.duration_ns >= above.start_ns and category in (number_of('cpu_op'), number_of('Operator'))
+    and nesting.name not in (select number from words where regexp_full_match(text, 'ProfilerStep#[0-9]+')))
 select calls.cycle, step, coalesce(around.name, calls.name) as name, thread, start_ns from calls left join around using (cycle, row)
 union all
 select cycle, step, name, thread, start_ns from host_reads where cycle not in (from called);
 
--- Functions of Python in which a step waits: the innermost around it that are not torch's own.
+-- Functions of Python in which a step waits: the innermost around it that are not torch's own, of the first hundred waits of an operator.
 create view waiting_functions as
 select waits.cycle, waits.step, waits.name, arg_max(functions.name, functions.start_ns) as function
-from waits join python_functions as functions
+from (select * from waits qualify row_number() over (partition by cycle, name order by start_ns) <= 100) as waits
+join python_functions as functions
   on functions.cycle = waits.cycle and functions.thread = waits.thread
   and functions.start_ns <= waits.start_ns and functions.end_ns >= waits.start_ns
 where functions.name in (
   select number from words
-  where regexp_matches(text, '\.py\([0-9]+\): ') and not regexp_matches(text, '(^|/)(torch|site-packages|dist-packages|lib/python[0-9.]+)/'))
+  where regexp_matches(text, '\.py\([0-9]+\): ') and not regexp_matches(text, '(^|(site|dist)-packages[/\\])torch[/\\]'))
 group by waits.cycle, waits.step, waits.name, waits.start_ns, waits.thread;
 
 -- What ran on devices one by one.
@@ -308,8 +340,8 @@ where kind = 'communication';
 
 -- What ran on devices in the window.
 create view fill_device_work_inside as
-select cycle, step, name, kind, device, start_ns, duration_ns, bytes
-from device_runs join windows using (cycle)
+select cycle, step, name, kind, device, start_ns, duration_ns, bytes, group_size
+from device_runs join windows using (cycle) left join collective_details using (cycle, row)
 where counts and (step is not null or not by_step);
 
 -- The steps in which calls and copies are counted: the window is one where none is known.
@@ -320,44 +352,49 @@ select cycle, step from steps union all select cycle, null from windows where cy
 create view fill_device_queue as
 with calls as (
   select cycle, correlation, min(start_ns) as called_ns from runtime_calls where correlation is not null group by cycle, correlation)
-select runs.cycle, device, step, kind, start_ns, duration_ns, called_ns
+select runs.cycle, device, step, kind, start_ns, duration_ns, runs.correlation, called_ns
 from device_runs as runs left join calls on calls.cycle = runs.cycle and calls.correlation = runs.correlation
 where device is not null;
 
--- What a device does from one moment at which something begins or ends there to the next, from the first step to the last. `called_ns`:
--- when the host asked for what begins at its end; -1 where no call says it, null where nothing begins.
+-- The first of what each call launched on a device: a graph is one call of many kernels.
+create view device_calls_answered as
+select cycle, device, min(step) as step, min(start_ns) as start_ns, any_value(called_ns) as called_ns
+from device_queue where called_ns is not null
+group by cycle, device, correlation;
+
+-- What a device does from one moment at which something begins or ends there, or a step does, to the next. `called_ns`: when the host
+-- asked for what begins next; -1 where no call says it, null where nothing follows. `edge`: twice the step that began last, and one more
+-- behind its end.
 create view fill_device_states as
 with runs as (select * from device_queue where duration_ns > 0),
+marks as (
+  select cycle, unnest([start_ns, end_ns]) as at_ns, unnest([2 * step, 2 * step + 1]) as edge from steps where end_ns is not null),
 edges as (
   select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns]) as at_ns, unnest([1, -1]) as change,
-    unnest([coalesce(called_ns, -1), null]) as called_ns
+    unnest([coalesce(called_ns, -1), null]) as called_ns, null::integer as edge
   from runs
   union all
-  select used.cycle, device, null, unnest([first_ns, last_ns]), 0, null
-  from (select distinct cycle, device from runs) as used
-  join (select cycle, min(start_ns) as first_ns, max(end_ns) as last_ns from steps group by cycle) as steps using (cycle)),
+  select cycle, device, null, at_ns, 0, null, edge from marks join (select distinct cycle, device from runs) as used using (cycle)),
 levels as (
-  select cycle, device, at_ns, lead(at_ns) over before as next_ns, lead(called_ns) over before as called_ns,
+  select cycle, device, at_ns, lead(at_ns) over before as next_ns, max(edge) over before as edge,
     sum(if(kind = 'compute', change, 0)) over before > 0 as computes,
     sum(if(kind = 'communication', change, 0)) over before > 0 as communicates,
-    sum(if(kind in ('copy', 'set'), change, 0)) over before > 0 as copies
+    sum(if(kind in ('copy', 'set'), change, 0)) over before > 0 as copies,
+    min(if(change = 1, (at_ns, called_ns), null)) over (
+      partition by cycle, device order by at_ns, change rows between 1 following and unbounded following) as follows
   from edges
   window before as (partition by cycle, device order by at_ns, change rows unbounded preceding))
-select * from levels where next_ns > at_ns;
+select * exclude (follows), follows[2] as called_ns from levels where next_ns > at_ns;
 
 -- The parts of a device's time in each step, as the host marks it; in one that is the whole window where no step is known. Computing,
 -- exposed communication (nothing else runs), exposed copying (nothing is computed) and idle add up to it. Idle for the host: until the
 -- host asked for what ran next; unknown where a call is not there.
 create view fill_device_parts as
-with ranges as (
-  select cycle, step, start_ns, end_ns from steps
-  union all
-  select cycle, null, min(at_ns), max(next_ns) from device_states where cycle not in (select cycle from steps) group by cycle),
-cut as (
-  select states.cycle, device, step, called_ns, computes, communicates, copies, not (computes or communicates or copies) as idles,
-    greatest(at_ns, start_ns) as begin_ns, least(next_ns, end_ns) as stop_ns
-  from device_states as states
-  join ranges on ranges.cycle = states.cycle and states.at_ns < ranges.end_ns and states.next_ns > ranges.start_ns)
+with inside as (
+  select cycle, device, if(edge is null, null, edge // 2) as step, called_ns, computes, communicates, copies,
+    not (computes or communicates or copies) as idles, at_ns as begin_ns, next_ns as stop_ns
+  from device_states
+  where edge % 2 = 0 or cycle not in (select cycle from steps))
 select cycle, device, step, coalesce(sum(stop_ns - begin_ns) filter (computes), 0) as computing,
   coalesce(sum(stop_ns - begin_ns) filter (communicates), 0) as communication,
   coalesce(sum(stop_ns - begin_ns) filter (communicates and not computes and not copies), 0) as exposed_communication,
@@ -365,5 +402,5 @@ select cycle, device, step, coalesce(sum(stop_ns - begin_ns) filter (computes), 
   coalesce(sum(stop_ns - begin_ns) filter (idles), 0) as idle,
   if(bool_or(idles and called_ns = -1), null,
     coalesce(sum(greatest(least(coalesce(called_ns, stop_ns), stop_ns) - begin_ns, 0)) filter (idles), 0)) as idle_for_host
-from cut
+from inside
 group by all;

@@ -156,7 +156,7 @@ where ends > coalesce(begun, 1)
 --   #991 (September 2024) moved the times of ROCm by one constant offset of another clock
 -- message: {name} begins {early_us:.3f} us before the call that launched it
 with launched as (
-  select work.cycle, work.row, work.name, calls.start_ns - work.start_ns as early_ns
+  select work.cycle, work.row, work.name, calls.start_ns::hugeint - work.start_ns as early_ns
   from device_work as work join device_calls as calls on calls.cycle = work.cycle and calls.correlation = work.correlation),
 skewed as (select cycle from launched group by cycle having count(*) filter (early_ns > 100000) > 0.5 * count(*))
 select launched.cycle, launched.row, word(name) as name, early_ns / 1000 as early_us,
