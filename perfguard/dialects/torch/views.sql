@@ -370,21 +370,27 @@ with runs as (select * from device_queue where duration_ns > 0),
 marks as (
   select cycle, unnest([start_ns, end_ns]) as at_ns, unnest([2 * step, 2 * step + 1]) as edge from steps where end_ns is not null),
 edges as (
-  select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns]) as at_ns, unnest([1, -1]) as change,
-    unnest([coalesce(called_ns, -1), null]) as called_ns, null::integer as edge
+  select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns])::bigint as at_ns, unnest([1, -1]) as change,
+    null::integer as edge
   from runs
   union all
-  select cycle, device, null, at_ns, 0, null, edge from marks join (select distinct cycle, device from runs) as used using (cycle)),
+  select cycle, device, null, at_ns, 0, edge from marks join (select distinct cycle, device from runs) as used using (cycle)),
 levels as (
   select cycle, device, at_ns, lead(at_ns) over before as next_ns, max(edge) over before as edge,
     sum(if(kind = 'compute', change, 0)) over before > 0 as computes,
     sum(if(kind = 'communication', change, 0)) over before > 0 as communicates,
-    sum(if(kind in ('copy', 'set'), change, 0)) over before > 0 as copies,
-    min(if(change = 1, (at_ns, called_ns), null)) over (
-      partition by cycle, device order by at_ns, change rows between 1 following and unbounded following) as follows
+    sum(if(kind in ('copy', 'set'), change, 0)) over before > 0 as copies
   from edges
-  window before as (partition by cycle, device order by at_ns, change rows unbounded preceding))
-select * exclude (follows), follows[2] as called_ns from levels where next_ns > at_ns;
+  window before as (partition by cycle, device order by at_ns, change rows unbounded preceding)),
+-- From behind, so that what begins next is the last that was seen.
+behind as (
+  select *, min(if(computes or communicates or copies, at_ns, null)) over (
+    partition by cycle, device order by at_ns desc rows unbounded preceding) as begins_ns
+  from levels where next_ns > at_ns),
+asked as (select cycle, device, start_ns, min(coalesce(called_ns, -1)) as called_ns from runs group by all)
+select behind.* exclude (begins_ns), asked.called_ns
+from behind left join asked on asked.cycle = behind.cycle and asked.device = behind.device and asked.start_ns = begins_ns
+  and not (computes or communicates or copies);
 
 -- The parts of a device's time in each step, as the host marks it; in one that is the whole window where no step is known. Computing,
 -- exposed communication (nothing else runs), exposed copying (nothing is computed) and idle add up to it. Idle for the host: until the
