@@ -63,7 +63,7 @@ def test_a_reader_finds_everything_by_its_name(made):
 
 
 #: Fields of `Settings` that are no keys: the project, and those of a marker.
-_NO_SETTINGS = ("root", "marker_tolerance", "marker_ignore", "isolated", "period")
+_NO_SETTINGS = ("root", "marker_tolerance", "marker_ignore", "marker_target", "isolated", "period")
 
 
 def test_links_lead_to_pages_and_anchors(made):

@@ -97,7 +97,7 @@ def test_the_settings_shown_are_complete():
 
     shown = blocks_of(DOCS / "how-to" / "tune.md")[0].text
     # These are a marker's.
-    of_marker = {"root", "marker_tolerance", "marker_ignore", "isolated", "period"}
+    of_marker = {"root", "marker_tolerance", "marker_ignore", "marker_target", "isolated", "period"}
     keys = {one.name for one in dataclasses.fields(Settings)} - of_marker
     assert [key for key in keys if key not in shown] == []
 
