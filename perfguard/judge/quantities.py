@@ -38,6 +38,8 @@ def with_unit(value: Value, metric: Metric) -> str:
     """Return `8200 us`, `1.25 GiB`, or `12 names`."""
     if isinstance(value, list):
         return show(value)
+    if value == {}:
+        return "none"
     in_bytes = metric.unit.partition("/")[0] == "bytes" and isinstance(value, (int, float))
     return quantity(value, metric.unit) if in_bytes else f"{show(value)} {metric.unit}"
 
