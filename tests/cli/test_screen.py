@@ -215,7 +215,7 @@ def test_tables_of_baselines_fit(tmp_path, monkeypatch, command):
 
 def test_quiet_of_two_that_are_alike_is_one_line():
     assert run("compare", TORCH, TORCH, "-q").stdout == (
-        "92 compared: 0 worse, 0 better, 0 changed; 0 not comparable; 139 shown, not judged\n"
+        "94 compared: 0 worse, 0 better, 0 changed; 0 not comparable; 139 shown, not judged\n"
     )
 
 
