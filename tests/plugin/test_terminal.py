@@ -230,7 +230,7 @@ def test_quiet_and_green_is_one_line(project):
     run = project.run("--perfguard", "-qq")
     assert run.status == 0
     assert [line for line in run.out.splitlines() if "perfguard" in line] == [
-        "perfguard: 180 compared: 0 worse, 0 better, 0 changed; 0 not comparable; 282 shown, not judged"
+        "perfguard: 184 compared: 0 worse, 0 better, 0 changed; 0 not comparable; 282 shown, not judged"
     ]
 
 
