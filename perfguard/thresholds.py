@@ -144,10 +144,10 @@ REPLACEMENT_SHARE = 0.1
 
 # -- the clock of a device -----------------------------------------------------------------------------------------------
 
-#: Least share of the baseline's clock that a device has lost if it counts as slower; the clocks of a GPU differ by steps of
-#: 15 MHz, about 1 %.
+#: Least share of the baseline's clock that a device has lost if it counts as slower. A choice: the readings at hand, of three
+#: Ascend devices, are all equal.
 CLOCK_MOVED = 0.03
-#: By how much more than the clock says a time may be longer, and is still explained by it.
+#: By how much more than the clock says a time may be longer, and is still explained by it; a choice, too.
 CLOCK_EXPLAINS = 1.05
 
 # -- common mode -------------------------------------------------------------------------------------------------------

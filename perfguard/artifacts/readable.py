@@ -23,9 +23,9 @@ _Found = TypeVar("_Found")
 _SCHEMA = "readable"
 #: Columns that have codes of `words`, if they are integers; `_THREAD` has those of `threads`.
 WORDS = frozenset({
-    "block", "category", "collective", "core", "counter", "device", "dtype", "grid", "id_text", "input_shapes", "input_types",
-    "kernel", "kind", "label", "name", "odd_arguments", "odd_tensors", "operator", "phase", "shapes", "step_text", "text",
-    "type", "wait",
+    "block", "category", "collective", "core", "counter", "device", "dtype", "function", "grid", "id_text", "input_shapes",
+    "input_types", "kernel", "kind", "label", "name", "odd_arguments", "odd_tensors", "operator", "phase", "shapes",
+    "step_text", "text", "type", "wait",
 })  # fmt: skip
 _THREAD = "thread"
 #: Tables that only map codes to texts and threads.

@@ -129,7 +129,7 @@ def _kind(found: list[Census]) -> str:
 
 
 def _is_requested(name: str, globs: tuple[str, ...]) -> bool:
-    from perfguard.judge.tolerance import is_like
+    from perfguard.measure.measurement import is_like
 
     return not globs or any(is_like(name, glob) for glob in globs)
 

@@ -12,10 +12,9 @@ from perfguard.cli.options import HISTORY_VARIABLE
 from perfguard.cli.project import open_project_history, project_settings
 from perfguard.errors import PerfguardError
 from perfguard.judge.step_time import FRESH_TIME, OTHER_TIMES
-from perfguard.judge.tolerance import is_like
 from perfguard.judge.trend import Trend, in_milliseconds, trend
 from perfguard.measure import METRICS
-from perfguard.measure.measurement import label, rank_of
+from perfguard.measure.measurement import is_like, label, rank_of
 from perfguard.reports import RunReport
 from perfguard.settings import Settings
 from perfguard.stores.history.entry import instant, rules_of

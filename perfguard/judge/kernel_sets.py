@@ -6,16 +6,14 @@ it may choose one name; a kernel outside of all sets has its own.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import combinations
 
 from perfguard.errors import listed
 from perfguard.measure import METRICS, Measurement
-from perfguard.measure.measurement import ALL_RANKS, number, split_rank
+from perfguard.measure.measurement import ALL_RANKS, is_like, number, split_rank
 from perfguard.screen import cut
 
 #: Most names in a line, and the longest.
@@ -48,36 +46,29 @@ def joined(measurements: Iterable[Measurement], sets: KernelSets) -> tuple[Measu
 
 
 def choices(current: Iterable[Measurement], reference: Iterable[Measurement], sets: KernelSets) -> str:
-    """Return which kernels of a set ran on one side only: `gemm: cutlass_a → ampere_b`; empty where there is none."""
-    sides = [
-        {kernel for one in side if one.metric == "kernel_calls" and (kernel := split_rank(one.subject)[1])}
-        for side in (reference, current)
-    ]
-    parts = []
-    for name in sets:
-        before, now = ({kernel for kernel in side if set_of(kernel, sets) == name} for side in sides)
-        if before != now:
-            gone, new = (
-                listed([cut(one, _LONGEST) for one in sorted(some)], _NAMED) for some in (before - now, now - before)
-            )
-            parts.append(f"{name}: {gone or 'none'} → {new or 'none'}")
-    return "; ".join(parts)
+    """Return the kernels of a set that ran more or less often: `gemm: ampere_b 0 → 3, cutlass_a 3 → 0`; empty without any."""
+    before, now = _calls_by_kernel(reference), _calls_by_kernel(current)
+    changed: dict[str, list[str]] = {}
+    for kernel in sorted(before.keys() | now.keys()):
+        sides = before.get(kernel, 0), now.get(kernel, 0)
+        if sides[0] != sides[1] and (name := set_of(kernel, sets)) is not None:
+            changed.setdefault(name, []).append(f"{cut(kernel, _LONGEST)} {sides[0]:g} → {sides[1]:g}")
+    return "; ".join(f"{name}: {listed(kernels, _NAMED)}" for name, kernels in changed.items())
 
 
 def set_of(kernel: str, sets: KernelSets) -> str | None:
     """Return the first set that a kernel is in."""
-    return next((name for name, globs in sets.items() if _pattern(globs).match(kernel)), None)
+    return next((name for name, globs in sets.items() if any(is_like(kernel, glob) for glob in globs)), None)
 
 
 def _calls(one: Measurement) -> float:
     return number(one.value) or 0
 
 
-@cache
-def _pattern(globs: tuple[str, ...]) -> re.Pattern[str]:
-    """Return what any of some globs matches, of `*` and `?`: brackets are part of the names of C++."""
-    texts = (re.escape(glob).replace(r"\*", ".*").replace(r"\?", ".") for glob in globs)
-    return re.compile(f"(?:{'|'.join(texts)})\\Z", re.DOTALL)
+def _calls_by_kernel(measurements: Iterable[Measurement]) -> dict[str, float]:
+    """Return the calls of each kernel of the only rank, or of all together."""
+    places = ((*split_rank(one.subject), one) for one in measurements if one.metric == "kernel_calls")
+    return {kernel: _calls(one) for rank, kernel, one in places if rank in ("", ALL_RANKS)}
 
 
 def learned(runs: Sequence[Iterable[Measurement]], sets: KernelSets) -> list[tuple[str, ...]]:
@@ -86,13 +77,11 @@ def learned(runs: Sequence[Iterable[Measurement]], sets: KernelSets) -> list[tup
     Its kernels run more or less often, and all of them together run as often in each. Pairs first, of kernels that are in no
     other pair; what is left is one set if its sum is the same. Of other differences nothing is learned: they are changes.
     """
-    calls: dict[str, list[float]] = {}
-    for place, run in enumerate(runs):
-        for one in run:
-            rank, kernel = split_rank(one.subject)
-            if one.metric == "kernel_calls" and rank in ("", ALL_RANKS) and set_of(kernel, sets) is None:
-                calls.setdefault(kernel, [0.0] * len(runs))[place] = number(one.value) or 0.0
-    unsteady = {name: counts for name, counts in calls.items() if len(set(counts)) > 1}
+    each = [_calls_by_kernel(run) for run in runs]
+    calls = {
+        kernel: [run.get(kernel, 0) for run in each] for run in each for kernel in run if set_of(kernel, sets) is None
+    }
+    unsteady = {kernel: counts for kernel, counts in calls.items() if len(set(counts)) > 1}
     pairs = [pair for pair in combinations(sorted(unsteady), 2) if _is_steady(*(unsteady[name] for name in pair))]
     often = Counter(name for pair in pairs for name in pair)
     found: list[tuple[str, ...]] = [pair for pair in pairs if all(often[name] == 1 for name in pair)]

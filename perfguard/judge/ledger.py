@@ -187,10 +187,7 @@ def _on_device(side: _Side) -> _Side | None:
     kernels = {name: ns for name, ns in side[KERNELS].items() if not COLLECTIVE.search(name)}
     if not {"exposed_communication", "idle"} <= parts.keys():
         return None
-    computed = {
-        "idle": parts["idle"],
-        "communication": parts["exposed_communication"],
-    }
+    computed = {"idle": parts["idle"], "communication": parts["exposed_communication"]}
     others = defaultdict(dict, {metric: values for metric, values in side.items() if metric in _WHOLES})
     calls = {name: count for name, count in side[KERNEL_CALLS].items() if float(count).is_integer()}
     return others | {OPERATORS: kernels, CALLS: calls, COMPUTED: computed}

@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from perfguard.contract.checks import Check
 from perfguard.errors import UsageError, nearest
 from perfguard.findings import Finding, Ignored, Severity, worst_first
 from perfguard.judge.kernel_sets import KernelSets
-from perfguard.measure.measurement import Better, Kind, Metric, split_rank
+from perfguard.measure.measurement import Better, Kind, Metric, is_like, split_rank
 from perfguard.measure.metrics import METRICS
 
 #: Where codes to ignore were named.
@@ -65,11 +64,6 @@ def _on_bad_side(change: float, allowance: float, better: Better) -> bool:
     if better is Better.HIGHER:
         return -change > allowance
     return abs(change) > allowance
-
-
-def is_like(name: str, glob: str) -> bool:
-    """Whether an operator's name matches a glob of `*` and `?`; brackets are part of operators' names."""
-    return fnmatchcase(name, glob.replace("[", "[[]"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import Any
 
 #: A number, a sorted list of names, or a census (text -> number).
@@ -192,6 +193,11 @@ def split_rank(subject: str) -> tuple[str, str]:
     found = _LED.match(subject)
     assert found is not None
     return found[1] or "", found[2]
+
+
+def is_like(name: str, glob: str) -> bool:
+    """Whether the name of an operator or a kernel matches a glob of `*` and `?`; brackets are part of such names."""
+    return fnmatchcase(name, glob.replace("[", "[[]"))
 
 
 def label(metric: str, subject: str) -> str:

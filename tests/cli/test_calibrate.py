@@ -61,7 +61,7 @@ def test_what_is_exact_is_told_to_be_steady_or_not(calibrated):
     _, done = calibrated
     assert done.returncode == 0, done.stdout + done.stderr
     (steady,) = [line for line in done.stdout.splitlines() if "test_steady" in line and "exact metrics" in line]
-    assert steady.split("exact metrics")[1].split() == ["9", "steady"]
+    assert steady.split("exact metrics")[1].split() == ["11", "steady"]
     fickle = [line for line in done.stdout.splitlines() if "test_fickle" in line and "values" in line]
     assert any("operator_calls" in line and "2 values" in line for line in fickle)
 

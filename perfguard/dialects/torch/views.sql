@@ -368,10 +368,10 @@ group by cycle, device, correlation;
 create view fill_device_states as
 with runs as (select * from device_queue where duration_ns > 0),
 marks as (
-  select cycle, unnest([start_ns, end_ns]) as at_ns, unnest([2 * step, 2 * step + 1]) as edge from steps where end_ns is not null),
+  select cycle, unnest([start_ns, end_ns]) as at_ns, unnest([2 * step, 2 * step + 1])::bigint as edge from steps where end_ns is not null),
 edges as (
   select cycle, device, kind, unnest([start_ns, start_ns::hugeint + duration_ns])::bigint as at_ns, unnest([1, -1]) as change,
-    null::integer as edge
+    null::bigint as edge
   from runs
   union all
   select cycle, device, null, at_ns, 0, edge from marks join (select distinct cycle, device from runs) as used using (cycle)),
