@@ -492,10 +492,10 @@ def test_a_server_that_means_harm_ends_in_words(serve, monkeypatch, tmp_path, mu
     "name", ["an endless recording json", "an endless trace", "an endless list", "folders in folders for ever"]
 )
 def test_an_endless_answer_costs_no_memory(serve, name):
-    """As large as the bounds are: the process is stopped above 512 MB, and after ten CPU seconds."""
+    """As large as the bounds are: the process is stopped above 512 MB, and after so many CPU seconds."""
     pytest.importorskip("aiohttp", reason="http:// needs aiohttp")
     answers, words = HARMFUL[name]
-    cost = hostile.check(serve(answers), seconds=20, peak_kib=512 * 1024)
+    cost = hostile.check(serve(answers), peak_kib=512 * 1024)
     assert cost.status in (2, 3, 4), cost.text
     assert words in cost.text
 

@@ -35,6 +35,7 @@ Maker = Callable[[Path, float], None]
 CASES: dict[str, Maker] = {}
 
 MB = 1024**2
+#: What is stopped: seconds far above what any input takes, on a slow machine too. How many it takes is printed, not tested.
 _SECONDS, _PEAK_KIB = 100, 3 * 1024**2
 
 #: Runs in a process of its own: what a child used before it became another program counts as the child's.

@@ -1,4 +1,4 @@
-"""Documents made to exhaust or to crash: each command ends in one sentence, within 10 CPU seconds and 512 MB."""
+"""Documents made to exhaust or to crash: each command ends in one sentence, within 512 MB, without being stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
 BASELINES = Path(__file__).parents[2] / "baselines"
 STEP = {"index": 0, "phase": "active", "cycle": 0, "start_ns": 1, "wall_ns": 2, "thread_cpu_ns": 3}
 MB = 1024**2
-CPU_S, PEAK_KIB = 10, 512 * 1024
+PEAK_KIB = 512 * 1024
 
 Content = bytes | Callable[[Path], None]
 
@@ -99,7 +99,7 @@ def refused(cost: hostile.Cost, code: str, statuses: tuple[int, ...], words: str
 
 
 def run(folder: Path, *command: object) -> hostile.Cost:
-    return hostile.perfguard_in(folder, *command, seconds=CPU_S, peak_kib=PEAK_KIB)
+    return hostile.perfguard_in(folder, *command, peak_kib=PEAK_KIB)
 
 
 ALL = [

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from tests.fuzz.kinds import KINDS
 
-#: What one command may cost, besides what the parent had imported before.
-CPU_S, WALL_S, MEMORY_MB = 10, 60, 512
+#: What one command may cost, besides what the parent had imported before: far above what any takes on a slow machine.
+CPU_S, WALL_S, MEMORY_MB = 60, 180, 512
 #: Modules with names of the standard library and of what perfguard imports: whoever imports one leaves a mark.
 _PLANTED = ("json", "multiprocessing", "sitecustomize", "duckdb", "polars", "conftest", "perfguard_plugin")
 _WARNING = re.compile(r"^\S+\.py:\d+: \w*Warning: ", re.MULTILINE)
