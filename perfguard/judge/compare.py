@@ -121,7 +121,7 @@ def _zeros(side: Mapping[Key, Measurement], other: Mapping[Key, Measurement]) ->
     found = {}
     for key in other.keys() - side.keys():
         metric = METRICS.get(key[0])
-        if metric is not None and metric.zero_with in measured and (metric.unknown_with, key[1]) not in side:
+        if metric is not None and metric.is_zero(key[1], measured=measured, of_subjects=side):
             found[key] = Measurement(metric=key[0], subject=key[1], value=0)
     return found
 

@@ -51,17 +51,20 @@ def _of_cycles(cycles: Sequence[CycleMeasurements]) -> Iterator[tuple[str, str, 
     for name in dict.fromkeys(name for cycle in cycles for name in cycle.values if name not in PARTS):
         metric = METRICS[name]
         several = len(known if name in of_what_ran else ranks) > 1
-        of_job: dict[str, list[Samples | None]] = {}
+        of_job: dict[str, dict[int, Samples | None]] = {}
         for rank, own in ranks.items():
             for subject, value in _of_a_rank(metric, own):
-                of_job.setdefault(subject, []).append(value)
+                of_job.setdefault(subject, {})[rank] = value
                 if value is not None:
                     yield name, f"rank{rank}:{subject}" if several else subject, value
         if several and metric.ranks is not None:
-            for subject, values in of_job.items():
+            for subject, by_rank in of_job.items():
+                silent = [ranks[rank] for rank in known if rank not in by_rank]
+                if metric.cycles is Join.MEDIAN_OF_ALL and not all(_has_none(metric, subject, own) for own in silent):
+                    continue
                 # What one rank does not know nobody knows of all.
-                if (known_values := [one for one in values if one is not None]) == values:
-                    yield name, ALL_RANKS + subject, _joined(metric.ranks, known_values, None)
+                if None not in (values := list(by_rank.values())):
+                    yield name, ALL_RANKS + subject, _joined(metric.ranks, values, None)
     for rank, own in ranks.items():
         for subject, share in _operator_share(own):
             yield "operator_share", f"rank{rank}:{subject}" if len(known) > 1 else subject, share
@@ -77,9 +80,9 @@ def _of_a_rank(metric: Metric, cycles: Sequence[CycleMeasurements]) -> Iterator[
         for subject, value in cycle.values.get(metric.name, ()):
             by_subject.setdefault(subject, []).append(value)
     for subject, values in by_subject.items():
+        without = [one for one in cycles if one.is_known and subject not in dict(one.values.get(metric.name, ()))]
         if metric.cycles is Join.MEDIAN_OF_ALL:
-            without = (one for one in cycles if one.is_known and subject not in dict(one.values.get(metric.name, ())))
-            values += [(0,) * (one.steps or 1) for one in without]
+            values += [(0,) * (one.steps or 1) for one in without if _has_none(metric, subject, cycles, [one])]
         if _is_unknown(metric.cycles, values, sum(one.is_known for one in cycles)):
             yield subject, None
         elif metric.cycles is Join.EACH:
@@ -88,11 +91,23 @@ def _of_a_rank(metric: Metric, cycles: Sequence[CycleMeasurements]) -> Iterator[
             yield subject, _joined(metric.cycles, values, steps)
 
 
+def _has_none(
+    metric: Metric,
+    subject: str,
+    cycles: Sequence[CycleMeasurements],
+    without: Sequence[CycleMeasurements] | None = None,
+) -> bool:
+    """Whether those cycles of a rank that have not a subject are known to have none of it: all were recorded alike."""
+    measured = {name for one in cycles for name in one.values}
+    unknown = (name for one in without or cycles for name, _ in one.values.get(metric.unknown_with, ()))
+    return metric.is_zero(subject, measured=measured, of_subjects={(metric.unknown_with, name) for name in unknown})
+
+
 def _is_unknown(join: Join, values: Sequence[Samples], cycles: int) -> bool:
     """Whether what a join needs of some cycles is not all known."""
-    if join is Join.SUM:
-        return len(values) < cycles
-    return join is Join.MEDIAN_OF_ALL and any(isinstance(one, tuple) and None in one for one in values)
+    if join is Join.MEDIAN_OF_ALL and any(isinstance(one, tuple) and None in one for one in values):
+        return True
+    return join in (Join.SUM, Join.MEDIAN_OF_ALL) and len(values) < cycles
 
 
 def _fastest_us(cycle: CycleMeasurements) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -118,6 +118,10 @@ class Metric:
     def only_changes(self) -> bool:
         """Whether a difference is a change, and not worse or better."""
         return self.kind is Kind.EXACT and self.better is Better.EQUAL
+
+    def is_zero(self, subject: str, *, measured: Container[str], of_subjects: Container[tuple[str, str]]) -> bool:
+        """Whether a subject that is not there is 0, where these metrics were measured, and these of their subjects."""
+        return self.zero_with in measured and (self.unknown_with, subject) not in of_subjects
 
 
 def per_step(count: float, steps: int | None) -> float:

@@ -675,6 +675,22 @@ def test_what_a_cycle_does_without_is_none_in_its_steps(tmp_path):
     assert (found["copies", "HtoD"], found["copied_bytes", "HtoD"]) == (0, 0)
 
 
+def test_what_one_window_or_rank_does_not_know_is_no_zero(tmp_path):
+    """Without calls of a runtime reads are counted, with them waits: each is unknown where the other is known."""
+    calls = [*launched(1, 112, 120), *launched(2, 212, 220, call="cudaDeviceSynchronize")]
+    names = ("host_reads", "launches", "synchronisations")
+    cycles = traced(tmp_path / "cycles", calls, [])
+    assert not cycles.keys() & {(name, "") for name in names}
+    ranks = traced(tmp_path / "ranks", calls, [], ranks=True)
+    assert not ranks.keys() & {(name, "ranks:") for name in names}
+    assert {one for one in ranks if one[0] in names} == {
+        ("launches", "rank0:"), ("synchronisations", "rank0:"), ("host_reads", "rank1:"),
+    }  # fmt: skip
+    assert {("launches", "ranks:"), ("synchronisations", "ranks:")} <= traced(
+        tmp_path / "both", calls, calls, ranks=True
+    ).keys()
+
+
 def test_bytes_that_one_rank_does_not_tell_are_those_of_no_job(tmp_path):
     known, unknown = ([*copied(1, 112, size), *copied(2, 212, size)] for size in (100, None))
     found = traced(tmp_path / "ranks", known, unknown, ranks=True)
