@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -66,11 +67,31 @@ class Table:
         """The names of the columns."""
         return tuple(self.frame.columns)
 
+    def digest(self) -> bytes:
+        """Return 32 bytes that are the same for equal tables in every process.
+
+        They consist of a hash of the column names, the number of rows, and two sums of a 64-bit hash of each row and its place.
+        """
+        import polars as pl
+
+        frame = self.frame
+        rows = pl.DataFrame({"row": frame.hash_rows(seed=0), "place": pl.int_range(frame.height, eager=True)})
+        sums = [int(rows.hash_rows(seed=seed).sum()) % 2**64 for seed in (1, 2)]
+        names = hashlib.blake2b("\0".join(frame.columns).encode(), digest_size=8).digest()
+        return names + b"".join(number.to_bytes(8, "big") for number in (frame.height, *sums))
+
     def place(self, row: int) -> str:
         """Return the place of a row (counted from 0): `:7` for line based files, ` $.traceEvents[7]` for JSON."""
         if self.cells is Cells.JSON:
             return f" {self.path}[{row}]"
         return f":{self.lines[row] if self.lines is not None else row + 2}"
+
+
+def empty_table(columns: Iterable[str], cells: Cells, path: str = "$") -> Table:
+    """Return a table of some columns without rows."""
+    import polars as pl
+
+    return Table(frame=pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), cells=cells, path=path)
 
 
 def json_value(text: str) -> Any:

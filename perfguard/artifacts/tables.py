@@ -22,7 +22,6 @@ from perfguard.errors import UsageError
 
 if TYPE_CHECKING:
     import duckdb
-    import polars as pl
 
 #: Below this size of the files, batches use the tables of their thread, one after the other, and queries that are prepared.
 SMALL_BYTES = 32 * 1000**2
@@ -207,41 +206,6 @@ def _words_of(query: str) -> frozenset[str]:
 
 def _process_and_thread(keys: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return dict(zip(("process", "thread"), zip(*keys, strict=True), strict=True))
-
-
-def frame(batch: Batch, query: str) -> pl.DataFrame:
-    """Run a query; return its rows. Integers are Int64, texts String."""
-    import polars as pl
-
-    return pl.DataFrame({name: _series(name, column) for name, column in batch.columns(query).items()})
-
-
-def frames(batch: Batch, query: str, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
-    """Run a query whose rows are ordered by their first column `cycle`; return the other columns for each of the cycles."""
-    return by_cycle(frame(batch, query), cycles)
-
-
-def by_cycle(rows: pl.DataFrame, cycles: Iterable[int]) -> dict[int, pl.DataFrame]:
-    """Return the rows of each of the cycles, without their column `cycle`, by which they are ordered."""
-    numbers = np.array([*cycles], np.int64)
-    firsts = np.searchsorted(rows["cycle"].to_numpy(), numbers, "left")
-    ends = np.searchsorted(rows["cycle"].to_numpy(), numbers, "right")
-    found = rows.drop("cycle")
-    return {
-        cycle: found.slice(first, end - first)
-        for cycle, first, end in zip(numbers.tolist(), firsts.tolist(), ends.tolist(), strict=True)
-    }
-
-
-def _series(name: str, column: Any) -> pl.Series:
-    import polars as pl
-
-    if column.dtype == object:
-        return pl.Series(name, column.tolist(), dtype=pl.String)
-    kind = np.float64 if column.dtype.kind == "f" else np.int64
-    values = pl.Series(name, np.ma.getdata(column).astype(kind))  # type: ignore[no-untyped-call]
-    is_null = np.ma.getmaskarray(column)  # type: ignore[no-untyped-call]
-    return values.set(pl.Series(is_null), None) if is_null.any() else values
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from perfguard.artifacts.readers.trace import stream_trace
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS, row_schema
 from perfguard.artifacts.slot_rows import SlotRows, add_tables, rows_of
 from perfguard.artifacts.survey import MAX_FILES_OF_SLOT, FoundCycle, FoundFile, size_of
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable, empty_table
 from perfguard.artifacts.trace_rows import TraceRows
 from perfguard.contract.completeness import relative
 from perfguard.contract.conformity import (
@@ -191,14 +191,12 @@ def _unknown_to(version: str | None, content: Content, file: _File) -> tuple[str
 
 def _table_attempts(file: _File) -> Iterator[_Attempt]:
     """Stream a CSV file, once for each version of its schema that its header fits, or fits best."""
-    import polars as pl
-
     try:
         header = csv_stream.read_header(file.found.path, is_spaced=file.is_spaced)
     except Unreadable as error:
         yield None, None, [file.unreadable(error)]
         return
-    empty = Table(frame=pl.DataFrame(schema=dict.fromkeys(header, pl.String)), cells=Cells.TEXT)
+    empty = empty_table(header, Cells.TEXT)
     headers = {
         version: list(header_findings(empty, row_schema(schema(version)), file.place)) if version else []
         for version in file.found.slot.schemas or (None,)

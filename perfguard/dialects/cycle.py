@@ -6,16 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from perfguard.artifacts.layout import Layout, Slot
 from perfguard.artifacts.readers import Content
 from perfguard.artifacts.survey import Parent
 from perfguard.dialects.spans import Spans
 from perfguard.recording import Step
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +43,32 @@ class Requested:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
+class Named(NamedTuple):
+    """How often one operator ran under one name: `outside` of all steps, and `unfilled` with start 0 and duration 0.
+
+    Of executions that files list besides their time, the earliest and the latest start (-1 where one is not known), and the
+    rows of these. A trace does not tell them.
+    """
+
+    #: The type or name that metrics speak of.
+    operator: str
+    #: The most precise one that the profiler has.
+    name: str
+    calls: int
+    outside: int
+    unfilled: int
+    total_ns: int = 0
+    first_ns: int = -1
+    first_place: int = -1
+    last_ns: int = -1
+    last_place: int = -1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counts:
     """How often what ran in one cycle."""
 
-    #: One row an operator (the type or name that metrics speak of) and name (the most precise one that the profiler has):
-    #: `calls`, those `outside` of all steps, those `unfilled` (start 0 and duration 0). Of executions that files list besides
-    #: `total_ns`, the earliest and the latest start (`first_ns`, `last_ns`, -1 where one is not known) and their rows
-    #: (`first_place`, `last_place`).
-    by_name: pl.DataFrame
+    by_name: tuple[Named, ...] = ()
     #: The steps in which anything ran, in order; empty where steps are not known.
     steps: tuple[int, ...] = ()
     #: Those of them that ran other operators than most, or the same ones more or less often.
@@ -98,7 +112,7 @@ class Executions:
     @property
     def calls(self) -> int:
         """How many executions there are."""
-        return int(self.counts.by_name["calls"].sum())
+        return sum(one.calls for one in self.counts.by_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,9 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from perfguard.dialects.executions import calls_by
+from perfguard.dialects.counts import calls_by
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from perfguard.dialects.cycle import Cycle
     from perfguard.recording import Recording
 
@@ -92,31 +90,19 @@ def _times_seen(cycle: Cycle) -> Iterator[tuple[str, str, bytes]]:
         elif artifact.content.table is not None and artifact.content.table.streamed is not None:
             # Of streamed kernels the sums, and the first and last start of each name [ns], are known.
             if cycle.executions is not None and cycle.executions.calls:
-                yield slot, artifact.place, _digest(cycle.executions.counts.by_name)
+                seen = repr(cycle.executions.counts.by_name).encode()
+                yield slot, artifact.place, hashlib.blake2b(seen, digest_size=32).digest()
         elif artifact.content.table is not None and artifact.content.frame.height:
-            yield slot, artifact.place, _digest(artifact.content.frame)
-
-
-def _digest(frame: pl.DataFrame) -> bytes:
-    """Return 32 bytes that are the same for equal tables in every process.
-
-    They consist of a hash of the column names, the number of rows, and two sums of a 64-bit hash of each row and its place.
-    """
-    import polars as pl
-
-    rows = pl.DataFrame({"row": frame.hash_rows(seed=0), "place": pl.int_range(frame.height, eager=True)})
-    sums = [int(rows.hash_rows(seed=seed).sum()) % 2**64 for seed in (1, 2)]
-    names = hashlib.blake2b("\0".join(frame.columns).encode(), digest_size=8).digest()
-    return names + b"".join(number.to_bytes(8, "big") for number in (frame.height, *sums))
+            yield slot, artifact.place, artifact.content.table.digest()
 
 
 def _ran_in_the_window(cycle: Cycle) -> Ran | None:
     if cycle.executions is None:
         return None
-    rows = cycle.executions.counts.by_name
+    calls = calls_by(cycle.executions.counts.by_name, "operator")
     if cycle.executions.by_step:
-        rows = rows.with_columns(calls=rows["calls"] - rows["outside"]).filter(rows["calls"] > rows["outside"])
-    return cycle.executions.steps or 0, tuple(calls_by(rows, "operator").items())
+        calls -= calls_by(cycle.executions.counts.by_name, "operator", "outside")
+    return cycle.executions.steps or 0, tuple(calls.items())
 
 
 class Sharing:

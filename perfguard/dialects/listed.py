@@ -11,9 +11,8 @@ import numpy as np
 from perfguard.artifacts.table import in_int64
 from perfguard.artifacts.table_definitions import NULL
 from perfguard.artifacts.tables import Batch
-from perfguard.dialects.counts import counts_of
+from perfguard.dialects.counts import calls_by, counts_of, infer_steps, is_any_outside
 from perfguard.dialects.cycle import Counts, Executions
-from perfguard.dialects.executions import calls_by, infer_steps
 from perfguard.dialects.headers import place_of
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def listed_executions(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Ex
             table=_SUMS,
             counts=counts[number],
             steps=_steps(cycles[number], source, len(marks[number]), counts[number]),
-            by_step=bool(marks[number]) and not (source.on_device and counts[number].by_name["outside"].sum()),
+            by_step=bool(marks[number]) and not (source.on_device and is_any_outside(counts[number])),
             step_numbers=tuple(mark[2] for mark in marks[number]) if source is _DATABASE else (),
             edges_ns=() if source.on_device else tuple((start, end) for start, end, _ in marks[number]),
             marks_steps=bool(marks[number]) and source is _DATABASE,

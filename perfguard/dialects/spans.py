@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from perfguard.artifacts.tables import frame
 
 if TYPE_CHECKING:
     from perfguard.artifacts.tables import Batch
@@ -41,32 +40,31 @@ def fastest_spans(batch: Batch, cycles: Collection[int]) -> dict[int, Spans]:
     if not cycles:
         return {}
     only = ", ".join(map(str, cycles))
-    rows = frame(
-        batch,
-        "select cycle, step, step_ns, lane, is_device, name, start_ns, length_ns, count(*) over (partition by cycle) as count "
+    found: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+    for cycle, *span in batch.execute(
+        "select cycle, step, step_ns, count(*) over (partition by cycle) as count, is_device, lane, name, start_ns, length_ns "
         f"from fastest_spans where cycle in ({only}) "
         "qualify row_number() over (partition by cycle order by length_ns desc, start_ns, lane, name) "
-        f"<= {MOST_SPANS} order by cycle, start_ns, length_ns desc, name",
+        f"<= {MOST_SPANS} order by cycle, start_ns, length_ns desc, name"
+    ):
+        found[cycle].append(tuple(span))
+    return {cycle: _spans(rows) for cycle, rows in found.items()}
+
+
+def _spans(rows: Sequence[tuple[Any, ...]]) -> Spans:
+    steps, durations_ns, counts, on_device, lane, name, start_ns, length_ns = zip(*rows, strict=True)
+    # The host's threads come before the streams of devices.
+    lanes = [text for _, text in sorted(set(zip(on_device, lane, strict=True)))]
+    names = sorted(set(name))
+    of_lanes, of_names = ({text: place for place, text in enumerate(texts)} for texts in (lanes, names))
+    return Spans(
+        step=steps[0],
+        duration_ns=durations_ns[0],
+        count=counts[0],
+        lanes=lanes,
+        names=names,
+        lane=np.array([of_lanes[text] for text in lane], np.int32),
+        name=np.array([of_names[text] for text in name], np.int32),
+        start_ns=np.array(start_ns, np.int64),
+        length_ns=np.array(length_ns, np.int64),
     )
-    found = {}
-    for (cycle,), own in rows.group_by("cycle", maintain_order=True):
-        # The host's threads come before the streams of devices.
-        lanes = own.select("is_device", "lane").unique().sort("is_device", "lane")["lane"].to_list()
-        names = own["name"].unique().sort().to_list()
-        places = ({text: place for place, text in enumerate(texts)} for texts in (lanes, names))
-        lane, name = (
-            np.array([place[text] for text in own[column]], np.int32)
-            for column, place in zip(("lane", "name"), places, strict=True)
-        )
-        found[int(cycle)] = Spans(
-            step=own["step"][0],
-            duration_ns=own["step_ns"][0],
-            count=own["count"][0],
-            lanes=lanes,
-            names=names,
-            lane=lane,
-            name=name,
-            start_ns=own["start_ns"].to_numpy(),
-            length_ns=own["length_ns"].to_numpy(),
-        )
-    return found

@@ -11,23 +11,33 @@ A folder of queries says it of its traces, where it has these files, each one qu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from perfguard.artifacts.nesting import nest
 from perfguard.artifacts.table_definitions import TABLES
-from perfguard.artifacts.tables import Batch, frames
+from perfguard.artifacts.tables import Batch
 from perfguard.dialects.counts import counts_of
 from perfguard.dialects.cycle import Cycle, Executions
-from perfguard.dialects.executions import marks_of_steps
 from perfguard.dialects.queries import DIALECTS, WORK, sql
 from perfguard.errors import UsageError
 
 #: The table in which it is added up.
 _SUMS = "operator_sums"
+
+
+class _Mark(NamedTuple):
+    start_ns: int
+    end_ns: int
+    number: int
+    thread: int
+    #: Whether anything ran in it.
+    ran: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +70,7 @@ def work_of(batch: Batch, cycles: Mapping[int, Cycle]) -> dict[int, Executions]:
     if not marked:
         return {}
     counts = counts_of(batch, _SUMS, marked, times=False)
-    silent = [cycle for cycle, one in counts.items() if one.by_name.is_empty()]
+    silent = [cycle for cycle, one in counts.items() if not one.by_name]
     numbered = _numbered(batch) if silent else frozenset()
     return {
         cycle: Executions(
@@ -94,34 +104,33 @@ def _folder_of(cycle: Cycle) -> str:
 
 def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> dict[int, _Marks]:
     """Fill the tables with what a folder says of some cycles; return their steps."""
-    import polars as pl
-
     marked: dict[int, _Marks] = {}
     queries = {name: f"select * from (\n{text}\n) {only}" for name in WORK if (text := sql(folder, name))}
     if "steps" not in queries:
         raise UsageError(f"{folder}/executions.sql says what ran, and there is no {folder}/steps.sql; add it.")
+    marks: dict[int, list[_Mark]] = {number: [] for number in cycles}
     with _of_the_file(f"{folder}/steps.sql"):
-        marks = frames(
-            batch,
-            "select cycle, start_ns, duration_ns, number, thread, coalesce(ran, true)::integer as ran "
+        for number, *mark in batch.execute(
+            "select cycle, start_ns, start_ns + duration_ns, number, thread, coalesce(ran, true) "
             f"from (({queries['steps']}) union all by name (select null::boolean as ran where false)) "
-            "order by cycle, start_ns",
-            cycles,
-        )
+            "order by cycle, start_ns"
+        ):
+            if number in marks:
+                marks[number].append(_Mark(*mark))
     for number, cycle in cycles.items():
+        own = marks[number]
         if cycle.requested.active is None and cycle.requested.steps:
-            header = cycle.artifacts[DIALECTS[cycle.layout.id].slot].content.document
-            # Which marks are steps is known, whatever ran in them.
-            marks[number] = marks_of_steps(marks[number], cycle.requested, header).with_columns(ran=pl.lit(1))
-        idle = tuple(marks[number].filter(ran=0)["number"].to_list())
-        marks[number] = marks[number].filter(ran=1)
-        starts, lasts = (marks[number][name].to_numpy() for name in ("start_ns", "duration_ns"))
-        edges = tuple(zip(starts.tolist(), (starts + lasts).tolist(), strict=True))
-        marked[number] = _Marks(edges_ns=edges, numbers=tuple(marks[number]["number"].to_list()), idle_numbers=idle)
+            own = _marks_of_steps(own, cycle, DIALECTS[cycle.layout.id].slot)
+        ran = [mark for mark in own if mark.ran]
+        marked[number] = _Marks(
+            edges_ns=tuple((mark.start_ns, mark.end_ns) for mark in ran),
+            numbers=tuple(mark.number for mark in ran),
+            idle_numbers=tuple(mark.number for mark in own if not mark.ran),
+        )
+        starts, ends, numbers, threads, _ = np.array(ran, np.int64).reshape(-1, len(_Mark._fields)).T
         batch.add(
-            "steps", number, step=np.arange(len(starts)), number=marks[number]["number"].to_numpy(),
-            thread=marks[number]["thread"].to_numpy(), start_ns=starts, end_ns=starts + lasts,
-        )  # fmt: skip
+            "steps", number, step=np.arange(len(ran)), number=numbers, thread=threads, start_ns=starts, end_ns=ends
+        )
     batch.hand_over()
     if "nested" in queries:
         with _of_the_file(f"{folder}/nested.sql"):
@@ -136,6 +145,30 @@ def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> 
             f"select {', '.join(TABLES['executions'])} from (({queries['executions']}) union all by name ({also}))",
         )
     return marked
+
+
+def _marks_of_steps(marks: Sequence[_Mark], cycle: Cycle, slot: str) -> list[_Mark]:
+    """Return the marks that turned out to be of steps, numbered anew; which these are is known, whatever ran in them.
+
+    While a whole run is recorded it is unknown whether a call belongs to a step or to an evaluation before the first one,
+    and a mark cannot be taken back. steps.json says which were steps, in UNIX time; so does the trace, from its base on.
+    """
+    header = cycle.artifacts[slot].content.document
+    base = header.get("baseTimeNanoseconds", 0) if isinstance(header, Mapping) else 0
+    edges = sorted((step.start_ns - base, step.end_ns - base) for step in cycle.requested.steps)
+    steps = step_of([mark.start_ns for mark in marks], edges)
+    kept = [mark for mark, step in zip(marks, steps, strict=True) if step is not None]
+    return [mark._replace(number=number, ran=True) for number, mark in enumerate(kept)]
+
+
+def step_of(start_ns: Sequence[int], edges_ns: Sequence[tuple[int, int]]) -> list[int | None]:
+    """Return the number of the step that contains each time, None for a time in none. Edges are in order and closed."""
+    starts = [start for start, _ in edges_ns]
+    found = []
+    for time in start_ns:
+        step = bisect_right(starts, time) - 1
+        found.append(step if step >= 0 and time <= edges_ns[step][1] else None)
+    return found
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import polars as pl
 
-from perfguard.artifacts.tables import Batch, batch, frame
+from perfguard.artifacts.tables import Batch, batch
 from perfguard.contract.inspection import InspectionOptions, ReadCycle, derive, read_cycle
 from perfguard.contract.reduction import tasks_of
 from perfguard.dialects.queries import definitions, named_texts
@@ -23,6 +23,15 @@ union all
 select cycle, operator, name, shapes, {_COLUMNS}, last_ns, last_place from listed_sums
 union all
 select cycle, operator, word(name), word(shapes), {_COLUMNS}, last_ns, last_place from kernel_groups"""
+
+
+def frame(tables: Batch, query: str) -> pl.DataFrame:
+    """Run a query; return its rows. Integers are Int64, texts String."""
+    kinds = {"O": pl.String, "f": pl.Float64}
+    return pl.DataFrame(
+        pl.Series(name, column.tolist(), dtype=kinds.get(column.dtype.kind, pl.Int64))
+        for name, column in tables.columns(query).items()
+    )
 
 
 def groups(tables: Batch, cycle: int = 0) -> pl.DataFrame:

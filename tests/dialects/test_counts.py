@@ -66,7 +66,7 @@ def test_queries_count_as_counting_one_by_one_does(tables, executions, compared)
         groups[operator, name].append((step, -1 if start is None else start, -1 if start is None else place, lasts))
         if step is not None:
             by_step[step][name if compared == "name" else operator] += 1
-    rows = {(row.pop("operator"), row.pop("name")): row for row in found.by_name.to_dicts()}
+    rows = {(row.operator, row.name): dict(zip(row._fields[2:], row[2:], strict=True)) for row in found.by_name}
     assert rows == {
         key: {
             "calls": len(group),

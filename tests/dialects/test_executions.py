@@ -22,10 +22,11 @@ from perfguard.artifacts.table import Cells, Table, unquoted
 from perfguard.artifacts.tables import batch
 from perfguard.contract import Artifact, Contract, Cycle, Requested, inspect
 from perfguard.dialects import listed
+from perfguard.dialects.counts import infer_steps
 from perfguard.dialects.cycle import Executions
-from perfguard.dialects.executions import infer_steps, step_of
 from perfguard.dialects.listed import listed_executions
 from perfguard.dialects.queries import definitions, named_texts
+from perfguard.dialects.work import step_of
 from perfguard.findings import Code
 from perfguard.recording import Recording, read_recording
 from tests.dialects.counted import Covered

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfguard.artifacts.table_definitions import NULL
-from perfguard.artifacts.tables import Batch, batch, frames
+from perfguard.artifacts.tables import Batch, batch
 from perfguard.dialects.queries import definitions, named_texts
 from tests.dialects.counted import KEYS, Covered, aggregated, covered_steps
-from tests.dialects.summed import covered
+from tests.dialects.summed import covered, frame
 
 SCHEMA = {
     "operator": pl.String,
@@ -65,7 +65,7 @@ def sums(tables: Batch, rows: pl.DataFrame) -> tuple[pl.DataFrame, tuple[Covered
         texts = {name: np.array(rows[name].to_list(), object) for name in ("operator", "name", "shapes")}
         tables.add("listed", 3, place=np.arange(rows.height), **numbers, **texts)
     tables.hand_over()
-    groups = frames(tables, "from fill_listed_sums order by cycle", [3])[3]
+    groups = frame(tables, "select * exclude (cycle) from fill_listed_sums where cycle = 3")
     collectives = tables.execute("select operator, start_ns, duration_ns from host_collectives order by start_ns")
     return groups, covered(tables, len(EDGES), 3), collectives
 

@@ -15,7 +15,7 @@ from perfguard.artifacts.readers import MAX_BYTES, Content, refuse_short_events
 from perfguard.artifacts.readers.document import UNREPEATED, malformed, refuse_repeated_keys
 from perfguard.artifacts.readers.source import Source, read_plain
 from perfguard.artifacts.schema import MAX_KEYS, object_columns, row_schema
-from perfguard.artifacts.table import Cells, Table, Unreadable
+from perfguard.artifacts.table import Cells, Table, Unreadable, empty_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +137,7 @@ def _table(events: bytes, schema: Mapping[str, Any], path: str) -> Table:
             refuse_repeated_keys(events)
             break
     if not decoded:
-        return Table(frame=pl.DataFrame(schema=dict.fromkeys(known, pl.String)), cells=Cells.JSON, path=path)
+        return empty_table(known, Cells.JSON, path)
     columns = {
         key: pl.Series(key, [_text(getattr(one, f"key{i}")) for one in decoded], dtype=pl.String)
         for i, key in enumerate(known)

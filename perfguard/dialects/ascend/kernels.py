@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfguard.artifacts.tables import Batch
-from perfguard.dialects.counts import counts_of
+from perfguard.dialects.counts import counts_of, is_any_outside
 from perfguard.dialects.cycle import Executions
 
 #: The table in which they are added up.
@@ -37,7 +37,7 @@ def kernels_by_cycle(batch: Batch, cycles: Sequence[int]) -> dict[int, Execution
             table=_SUMS,
             counts=counts[cycle],
             steps=len(numbers) or None,
-            by_step=bool(numbers) and not counts[cycle].by_name["outside"].sum(),
+            by_step=bool(numbers) and not is_any_outside(counts[cycle]),
             step_numbers=tuple(numbers),
             edges_ns=tuple(edges[cycle]),
             marks_steps=bool(numbers),

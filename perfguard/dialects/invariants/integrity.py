@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from perfguard.artifacts.schema import SHOWN_VIOLATIONS
+from perfguard.dialects.counts import calls_by, infer_steps
 from perfguard.dialects.disagreement import disagreements
-from perfguard.dialects.executions import calls_by, infer_steps
 from perfguard.errors import listed
 from perfguard.findings import Code, Finding, Severity
 
@@ -43,7 +43,7 @@ def no_event_without_time(cycle: Cycle) -> Iterator[Finding]:
     """No execution has start 0 and duration 0: the profiler never filled in its times."""
     if cycle.executions is None or not cycle.executions.is_timeline:
         return
-    if counts := _counted(cycle.executions, "unfilled"):
+    if counts := calls_by(cycle.executions.counts.by_name, "name", "unfilled"):
         yield _finding(cycle, Code.C104, f"{counts.total()} executions have start 0 and duration 0: {_names(counts)}")
 
 
@@ -89,7 +89,7 @@ def the_steps_asked_for_were_found(cycle: Cycle) -> Iterator[Finding]:
                 "skipped it, or the profiler lost it (state the number of steps with `--expect steps=N`)",
                 Severity.WARNING,
             )
-    outside = _counted(executions, "outside")
+    outside = calls_by(executions.counts.by_name, "name", "outside")
     # A whole run has work before, between and after its steps.
     is_whole_run = cycle.requested.active is None and bool(cycle.requested.steps)
     if outside and not is_whole_run:
@@ -185,7 +185,7 @@ def counts_are_whole_steps(cycle: Cycle) -> Iterator[Finding]:
     if executions is None or executions.by_step or executions.steps is None:
         return
     steps = executions.steps
-    counts = _counted(executions, "calls")
+    counts = calls_by(executions.counts.by_name, "name", "calls")
     odd = {name: count for name, count in counts.items() if count % steps}
     if not odd:
         return
@@ -219,12 +219,6 @@ def _finding(cycle: Cycle, code: Code, message: str, severity: Severity = Severi
     return Finding(code=code, severity=severity, place=cycle.place.name, message=message)
 
 
-def _counted(executions: Executions, column: str) -> Counter[str]:
-    """Return a count by name, of the names where it is not zero."""
-    rows = executions.counts.by_name
-    return calls_by(rows.filter(rows[column] > 0).with_columns(calls=column), "name")
-
-
 def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int) -> bool:
     """Whether a part of a neighbouring step at one end of the window explains every odd count.
 
@@ -233,10 +227,10 @@ def _surplus_at_an_edge(executions: Executions, odd: dict[str, int], steps: int)
     """
     first: dict[str, tuple[int, int]] = {}
     last: dict[str, tuple[int, int]] = {}
-    times = executions.counts.by_name.select("name", "first_ns", "first_place", "last_ns", "last_place")
-    for name, first_ns, first_place, last_ns, last_place in times.iter_rows():
-        first[name] = min(first.get(name, (first_ns, first_place)), (first_ns, first_place))
-        last[name] = max(last.get(name, (last_ns, last_place)), (last_ns, last_place))
+    for one in executions.counts.by_name:
+        begin, end = (one.first_ns, one.first_place), (one.last_ns, one.last_place)
+        first[one.name] = min(first.get(one.name, begin), begin)
+        last[one.name] = max(last.get(one.name, end), end)
     others = last.keys() - odd.keys()
     if not others:
         return False
