@@ -1,7 +1,7 @@
 """Thresholds of the verdict, each with its source.
 
 They were measured on real torch and MindSpore steps on a shared machine of two cores (41 rounds of fresh processes, unchanged
-and with planted slowdowns), and validated on other runs. `tests/benchmarks/verdicts` measures the resulting error rates on
+and with planted slowdowns), and validated on other runs. `benchmarks/verdicts` measures the resulting error rates on
 the machine it runs on.
 """
 
@@ -18,7 +18,7 @@ MOST_STEPS = 300
 #: Steps in a row, and the seconds of rest after them. The load of a machine changes: of ten processes on a very busy one,
 #: the best of five in a row were within 7 % with rests and 26 % without (a step of 0.4 ms; 16 % and 30 % at 4 ms).
 #: On a quiet machine, and beside noise that never changes, 16 to 20 processes showed no clear difference
-#: (tests/benchmarks/step_rests).
+#: (benchmarks/step_rests).
 STEPS_IN_A_ROW = 30
 REST_S = 0.1
 #: Share of the machine's CPU time used by other processes, up to which the machine is quiet: no rests, which saves a second
@@ -126,7 +126,7 @@ CALL_ELEMENTS = 4096.0
 FLOPS_PER_ELEMENT = 10.0
 #: Least share of added work in a step's operator time that is worse. A few views and metadata are below it: the 15 permutes
 #: of an einsum in a small encoder took 1.3 to 3.9 %. The smallest planted regression was 6.3 %, and 14.5 % the smallest that no
-#: total shows (tests/benchmarks/agreement).
+#: total shows (benchmarks/agreement).
 OPERATOR_WEIGHT = 0.05
 #: The same, if the operations of the step's matrix products (exact, by their shapes) grew by more than the share above. In a
 #: tiny MLP two more products are estimated at 3.2 % of the step, and took 9. Chosen, not measured.
@@ -169,7 +169,7 @@ CONTROLS_SPREAD = 1.2
 CONFIRMATIONS_S = 900.0
 #: Increase of the machine's CPU time used by other processes, since the baseline, from which on the machine is busy. On two
 #: cores they used 0 to 2 % beside nothing, 68 to 86 % beside two busy processes, 85 to 90 % beside six (12 to 15 runs
-#: each, tests/benchmarks/under_load).
+#: each, benchmarks/under_load).
 BUSY_SHARE = 0.15
 
 # -- where the time of a step went --------------------------------------------------------------------------------------

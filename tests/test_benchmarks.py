@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from benchmarks import history
+from benchmarks.agreement import __main__ as agreement
+from benchmarks.agreement.plants import ALL, PLANTS, TESTS
+from benchmarks.reading import inputs, jobs, process, report, scaling, sources
 from perfguard.artifacts.readers import READERS
 from perfguard.artifacts.schema import RowSchema, row_schema
 from perfguard.cli import cli
 from perfguard.documents import schema
 from perfguard.testing import generate
 from tests.artifacts.reading import read_file
-from tests.benchmarks import history
-from tests.benchmarks.agreement import __main__ as agreement
-from tests.benchmarks.agreement.plants import ALL, PLANTS, TESTS
-from tests.benchmarks.reading import inputs, jobs, process, report, scaling, sources
 
 RECORDING = Path(__file__).parent / "data/recordings/torch-mlp/profiler"
 MB = 10**6

@@ -54,7 +54,7 @@ def built(tmp_path_factory) -> Built:
     ignored = shutil.ignore_patterns("__pycache__", "_version.py")
     for name in ("perfguard", "schemas", ".github"):
         shutil.copytree(TOP / name, source / name, ignore=ignored)
-    for name in ("tests", "baselines", "docs", "examples"):
+    for name in ("tests", "benchmarks", "baselines", "docs", "examples"):
         (source / name).mkdir()
         (source / name / "not_in_the_wheel.py").write_text("")
     for name in ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
@@ -430,7 +430,7 @@ def test_the_distribution_has_one_name():
     wrong = re.compile(r"pip install (?:-\S+ )*'?perfguard\b(?!-)|'perfguard\[|perfguard==")
     found = [
         f"{path.relative_to(TOP)}:{number}: {line.strip()}"
-        for folder in ("perfguard", "schemas", "docs", "examples", ".github", "tests", ".ci")
+        for folder in ("perfguard", "schemas", "docs", "examples", ".github", "tests", "benchmarks", ".ci")
         for path in (TOP / folder).rglob("*")
         if path.suffix in (".py", ".md", ".yml", ".yaml", ".toml", ".json", ".j2", ".html", ".ini", ".txt", "")
         if path.is_file() and path != Path(__file__)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.agreement.__main__ import new_project
-from tests.benchmarks.agreement.__main__ import run as run_project
+from benchmarks.agreement.__main__ import new_project
+from benchmarks.agreement.__main__ import run as run_project
 from tests.test_comment_workflow import rendered
 
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")

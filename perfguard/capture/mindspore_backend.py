@@ -117,7 +117,7 @@ class MindSporeBackend:
 
         PyNative operators run one after the other while it is on (`pynative_synchronize`): otherwise chance decides whether
         Python frees a tensor before or after the runtime allocates the next one, and 59 of 160 steps of a LeNet differed; with
-        it none (tests/benchmarks/memory_exactness.py). The timed steps run without it.
+        it none (benchmarks/memory_exactness.py). The timed steps run without it.
         """
         require_no_warmup(self._via, window)
         if _interface().is_initialized:

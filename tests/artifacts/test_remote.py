@@ -19,6 +19,7 @@ from unittest import mock
 
 import pytest
 
+from benchmarks import hostile
 from perfguard import inputs
 from perfguard.artifacts import remote
 from perfguard.artifacts.remote import RemoteTree, _packages_of, is_url, local_path
@@ -30,7 +31,6 @@ from perfguard.judge.tolerance import Policy
 from perfguard.recording import Recording
 from perfguard.testing import generate
 from perfguard.version import install_command
-from tests.benchmarks import hostile
 from tests.cli import run
 from tests.conftest import RECORDINGS
 

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import hostile
 from perfguard.testing import LAYOUTS, generate
-from tests.benchmarks import hostile
 from tests.cli import RECORDINGS, TORCH, run
 
 pytestmark = [
@@ -342,7 +342,7 @@ def test_a_hostile_directory_ends_in_findings(tmp_path, monkeypatch, name):
 
 TEXTS = "it has more than 500000 different names, shapes and other texts"
 
-#: Inputs of `tests.benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
+#: Inputs of `benchmarks.hostile` by name: the part of their size that is enough, and some words of what is found.
 EXHAUSTING: dict[str, tuple[float, int, str]] = {
     "column defaults of gigabytes": (1, 3, "its texts have more than the 50331648 characters"),
     "column defaults in few rows": (1, 3, "a row in it has more than 2097152 bytes"),

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks import hostile
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports import RunReport
 from perfguard.reports.document import report_document
-from tests.benchmarks import hostile
 
 RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "torch-mlp"
 BASELINES = Path(__file__).parents[2] / "baselines"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reading import scaling
 from perfguard.cli.output import Exit
-from tests.benchmarks.reading import scaling
 
 from .test_hostile import check
 

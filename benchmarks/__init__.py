@@ -1,0 +1,1 @@
+"""What perfguard costs, and how often its verdicts are wrong: scripts that print figures, which decide no test."""
