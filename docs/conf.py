@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import docs.generate
 import perfguard
 from perfguard.version import ADDRESS
 
@@ -55,6 +59,12 @@ def link_files_of_the_repository(app: Sphinx, docname: str, source: list[str]) -
     source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#]+\.md)\)", link, source[0])
 
 
+def write_the_reference(app: Sphinx) -> None:
+    """Write the pages that are made from the code: the longest are not in the repository."""
+    docs.generate.write()
+
+
 def setup(app: Sphinx) -> None:
     """Register what Sphinx calls."""
+    app.connect("builder-inited", write_the_reference)
     app.connect("source-read", link_files_of_the_repository)

@@ -1,5 +1,7 @@
 """The pages of docs/reference, made from the code: `python -m docs.generate` writes them, a test fails when one is stale.
 
+The longest are of the site alone: they are written when it is built, and are not in the repository.
+
 Each module makes one page; the facts are where the code has them (docstrings, help texts, schemas, headers of queries).
 """
 
@@ -37,12 +39,21 @@ PAGES: dict[str, Callable[[], str]] = {
     "reports.md": formats.page,
     "python-api.md": python_api.page,
 }
+#: Pages of the site alone, which no page of the repository links to, by the command that prints the same.
+OF_THE_SITE = {"layouts.md": "perfguard schema list", "tables.md": "perfguard sql DIR --tables"}
 
 
 def pages() -> dict[str, str]:
     """Return the content of every page by its file name."""
     texts = {name: _tidy(page()) for name, page in PAGES.items()}
-    return {"index.md": _tidy(index.page(texts)), **texts}
+    return {"index.md": _tidy(index.page(texts, OF_THE_SITE)), **texts}
+
+
+def write() -> None:
+    """Write all pages."""
+    REFERENCE.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text, encoding="utf-8")
 
 
 def _tidy(text: str) -> str:

@@ -1,7 +1,5 @@
 """Write the pages of docs/reference: `python -m docs.generate`."""
 
-from docs.generate import REFERENCE, pages
+from docs.generate import write
 
-REFERENCE.mkdir(exist_ok=True)
-for name, text in pages().items():
-    (REFERENCE / name).write_text(text, encoding="utf-8")
+write()

@@ -9,7 +9,6 @@ from perfguard.contract.checks import Check, checks_of
 from perfguard.dialects.queries import DIALECTS, folders
 from perfguard.findings import FAMILIES, OWN_FAMILY, Advice, Code, OwnCode, Severity, advice
 from perfguard.judge.verdict import Outcome
-from perfguard.reports.catalogue import slug
 from perfguard.reports.prose import code, prose, sentence, table
 
 _SEVERITIES = {
@@ -123,5 +122,4 @@ def _only(layouts: set[str]) -> str:
 def _dialects() -> Iterator[tuple[str, str]]:
     for folder in folders():
         known = (layout for layout, dialect in DIALECTS.items() if folder in dialect.folders)
-        links = ", ".join(f"[{layout}](layouts.md#layout-{slug(layout)})" for layout in known)
-        yield code(folder), links or "all layouts"
+        yield code(folder), ", ".join(map(code, known)) or "all layouts"

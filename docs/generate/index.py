@@ -19,10 +19,16 @@ _ANSWERS = {
 }
 
 
-def page(texts: Mapping[str, str]) -> str:
-    """Return the index of pages, given by file name."""
+def page(texts: Mapping[str, str], of_the_site: Mapping[str, str]) -> str:
+    """Return the index of pages, given by file name; those of the site alone with the command that prints the same."""
     names = [name.removesuffix(".md") for name in texts]
-    rows = [f"* [{texts[name].splitlines()[0].removeprefix('# ')}]({name}): {_ANSWERS[name]}" for name in texts]
+    titles = {name: text.splitlines()[0].removeprefix("# ") for name, text in texts.items()}
+    rows = [
+        f"* {titles[name]} (on the site, or `{of_the_site[name]}`): {_ANSWERS[name]}"
+        if name in of_the_site
+        else f"* [{titles[name]}]({name}): {_ANSWERS[name]}"
+        for name in texts
+    ]
     return "\n".join(
         [
             "# Reference\n",

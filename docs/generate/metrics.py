@@ -37,7 +37,7 @@ def page() -> str:
             table(titles, map(_row, _of(Kind.TIMED))),
             "\n## Metrics that are read from files\n",
             "These are queries in the `metrics.sql` of a dialect; the others are computed by functions in "
-            "`perfguard/measure`. The query runs if its [tables](tables.md) have rows.\n",
+            "`perfguard/measure`. The query runs if its tables (`perfguard sql DIR --tables`) have rows.\n",
             table(("metric", "dialect", "tables", "how it is computed"), _queries()),
         ]
     )
