@@ -351,7 +351,8 @@ _ALL = (
         "device_time",
         "us",
         "What a device does in the fastest profiled step: computing, exposed communication (nothing else runs), exposed "
-        "copying (nothing is computed) and idle are all of it; also communication, and of idle the wait for the host.",
+        "copying (nothing is computed) and idle are all of it; also communication, and of idle the waits for the host, for "
+        "a collective and for another stream.",
         Better.EQUAL,
         subject="device and part",
         cycles=Join.FASTEST,

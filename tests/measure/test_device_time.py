@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterable
 from decimal import Decimal
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,44 @@ def parts(work: list[tuple[Decimal, Decimal, str]], begin: Decimal, end: Decimal
     }
 
 
+def causes_of_idle(events: list[Event], device: int, begin: Decimal, end: Decimal) -> dict[str, Decimal]:
+    """What a device waits for between two moments [us], gap by gap; nothing where the call of what ran next is not there."""
+    calls: dict[Any, Decimal] = {}
+    for one in events:
+        if one.get("cat") in ("cuda_runtime", "cuda_driver", "hip_runtime", "Runtime") and "correlation" in one["args"]:
+            number = one["args"]["correlation"]
+            calls[number] = min(one["ts"], calls.get(number, one["ts"]))
+    work = sorted(
+        (one for one in events if one.get("cat", "") in _DEVICE and one["args"]["device"] == device and one["dur"] > 0),
+        key=lambda one: one["ts"],
+    )
+    found = dict.fromkeys(("idle_for_host", "idle_for_stream", "idle_for_collective", "idle_other"), Decimal(0))
+    busy_until, ended = Decimal("-Infinity"), []
+    for at, one in enumerate([*work, None]):
+        begins = one["ts"] if one else Decimal("Infinity")
+        if begins > busy_until and max(busy_until, begin) < min(begins, end):
+            gap_begin, gap_end = max(busy_until, begin), min(begins, end)
+            next_ones = list(takewhile(lambda other, begins=begins: other["ts"] == begins, islice(work, at, None)))
+            asked = [calls.get(other["args"].get("correlation")) for other in next_ones]
+            if None in asked:
+                return {}
+            call = min(max(min(asked, default=gap_end), gap_begin), gap_end)
+            found["idle_for_host"] += call - gap_begin
+            streams = {other["args"].get("stream") for other in next_ones}
+            if not ended or streams & {other["args"].get("stream") for other in ended}:
+                cause = "idle_other"
+            elif any(re.match("(nccl|rccl)", other["name"]) for other in ended):
+                cause = "idle_for_collective"
+            else:
+                cause = "idle_for_stream"
+            found[cause] += gap_end - call
+        if one:
+            stops = one["ts"] + one["dur"]
+            ended = [one] if stops > busy_until else [*ended, one] if stops == busy_until else ended
+            busy_until = max(stops, busy_until)
+    return found
+
+
 @pytest.mark.parametrize("place", gpu_traces())
 @pytest.mark.variants(3)
 def test_real_devices(place):
@@ -102,11 +141,14 @@ def test_real_devices(place):
                     metric,
                 )
         fastest = min(range(len(ranges)), key=lambda at: (ranges[at][1] - ranges[at][0], at))
-        for part, us in expected[fastest].items():
+        waits = causes_of_idle(events, number, *ranges[fastest])
+        for part, us in {**expected[fastest], **waits}.items():
             assert found["device_time", f"{name}:{part}"].value == pytest.approx(float(us), abs=0.02), (
                 place.name,
                 part,
             )
+        if not waits:
+            assert ("device_time", f"{name}:idle_for_host") not in found
 
 
 # -- by hand -----------------------------------------------------------------------------------------------------------
@@ -144,7 +186,7 @@ def test_idle_is_a_wait_for_the_host_until_it_asks(tmp_path):
     found = a_trace(tmp_path, *launched(1, 110, 112, 28), *launched(2, 144, 150, 10))
     assert times(found) == {
         "computing": 38, "communication": 0, "exposed_communication": 0, "exposed_copying": 0, "idle": 62,
-        "idle_for_host": 10 + 4 + 40,
+        "idle_for_host": 10 + 4 + 40, "idle_for_stream": 0, "idle_for_collective": 0, "idle_other": 2 + 6,
     }  # fmt: skip
     assert found["launch_delay", "cuda:0"] == 4
     assert ("exposed_communication", "cuda:0") not in found
@@ -167,9 +209,27 @@ def test_communication_is_exposed_where_nothing_else_runs(tmp_path):
     )
     assert times(found) == {
         "computing": 40, "communication": 60, "exposed_communication": 30, "exposed_copying": 10, "idle": 20,
-        "idle_for_host": 11,
+        "idle_for_host": 1 + 10, "idle_for_stream": 0, "idle_for_collective": 0, "idle_other": 9,
     }  # fmt: skip
     assert found["exposed_communication", "cuda:0"] == 30
+
+
+@pytest.mark.parametrize(
+    ("first", "stream", "expected"),
+    [
+        ("gemm", 7, "idle_other"),
+        ("gemm", 8, "idle_for_stream"),
+        ("ncclDevKernel_AllReduce", 8, "idle_for_collective"),
+        ("ncclDevKernel_AllReduce", 7, "idle_other"),
+    ],
+)
+def test_idle_of_what_was_asked_for_is_a_wait_for_what_has_ended(tmp_path, first, stream, expected):
+    """From 130 on nothing runs; what runs from 142 on was asked for at 136."""
+    found = a_trace(tmp_path, *launched(1, 100, 100, 30, first), *launched(2, 136, 142, 58, stream=stream))
+    waits = dict.fromkeys(("idle_for_stream", "idle_for_collective", "idle_other"), 0) | {expected: 6}
+    assert {part: us for part, us in times(found).items() if part.startswith("idle")} == {
+        "idle": 12, "idle_for_host": 6, **waits,
+    }  # fmt: skip
 
 
 def test_without_calls_it_is_not_known_what_it_waits_for(tmp_path):

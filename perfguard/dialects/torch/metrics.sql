@@ -57,7 +57,7 @@ with fastest as (
   select cycle, null from windows where cycle not in (select cycle from step_edges)),
 parts as (
   unpivot (select parts.* from device_parts as parts join fastest on fastest.cycle = parts.cycle and fastest.step is not distinct from parts.step)
-  on computing, communication, exposed_communication, exposed_copying, idle, idle_for_host into name part value part_ns)
+  on computing, communication, exposed_communication, exposed_copying, idle, idle_for_host, idle_for_stream, idle_for_collective, idle_other into name part value part_ns)
 select cycle, device || ':' || part as subject, [part_ns / 1000] from parts
 
 -- metric: exposed_communication

@@ -352,7 +352,7 @@ select cycle, step from steps union all select cycle, null from windows where cy
 create view fill_device_queue as
 with calls as (
   select cycle, correlation, min(start_ns) as called_ns from runtime_calls where correlation is not null group by cycle, correlation)
-select runs.cycle, device, step, kind, start_ns, duration_ns, runs.correlation, called_ns
+select runs.cycle, device, stream, step, kind, start_ns, duration_ns, runs.correlation, called_ns
 from device_runs as runs left join calls on calls.cycle = runs.cycle and calls.correlation = runs.correlation
 where device is not null;
 
@@ -363,8 +363,9 @@ from device_queue where called_ns is not null
 group by cycle, device, correlation;
 
 -- What a device does from one moment at which something begins or ends there, or a step does, to the next. `called_ns`: when the host
--- asked for what begins next; -1 where no call says it, null where nothing follows. `edge`: twice the step that began last, and one more
--- behind its end.
+-- asked for what begins next; -1 where no call says it, null where nothing follows. `waits_for`: once it was asked for, it waits for
+-- what has just ended on another stream, a collective or other work; on its own stream, or with nothing before, it begins as fast as the
+-- device can. `edge`: twice the step that began last, and one more behind its end.
 create view fill_device_states as
 with runs as (select * from device_queue where duration_ns > 0),
 marks as (
@@ -377,6 +378,7 @@ edges as (
   select cycle, device, null, at_ns, 0, edge from marks join (select distinct cycle, device from runs) as used using (cycle)),
 levels as (
   select cycle, device, at_ns, lead(at_ns) over before as next_ns, max(edge) over before as edge,
+    max(if(change = -1, at_ns, null)) over before as ended_ns,
     sum(if(kind = 'compute', change, 0)) over before > 0 as computes,
     sum(if(kind = 'communication', change, 0)) over before > 0 as communicates,
     sum(if(kind in ('copy', 'set'), change, 0)) over before > 0 as copies
@@ -387,18 +389,30 @@ behind as (
   select *, min(if(computes or communicates or copies, at_ns, null)) over (
     partition by cycle, device order by at_ns desc rows unbounded preceding) as begins_ns
   from levels where next_ns > at_ns),
-asked as (select cycle, device, start_ns, min(coalesce(called_ns, -1)) as called_ns from runs group by all)
-select behind.* exclude (begins_ns), asked.called_ns
-from behind left join asked on asked.cycle = behind.cycle and asked.device = behind.device and asked.start_ns = begins_ns
+asked as (
+  select cycle, device, start_ns, min(coalesce(called_ns, -1)) as called_ns, list(distinct coalesce(stream, -1)) as streams
+  from runs group by all),
+ended as (
+  select cycle, device, start_ns::hugeint + duration_ns as ended_ns, bool_or(kind = 'communication') as is_communication,
+    list(distinct coalesce(stream, -1)) as streams
+  from runs group by all)
+select behind.* exclude (begins_ns, ended_ns), asked.called_ns,
+  case when ended.streams is null or list_has_any(ended.streams, asked.streams) then 'other'
+    when is_communication then 'collective' else 'stream' end as waits_for
+from behind
+left join asked on asked.cycle = behind.cycle and asked.device = behind.device and asked.start_ns = begins_ns
+  and not (computes or communicates or copies)
+left join ended on ended.cycle = behind.cycle and ended.device = behind.device and ended.ended_ns = behind.ended_ns
   and not (computes or communicates or copies);
 
 -- The parts of a device's time in each step, as the host marks it; in one that is the whole window where no step is known. Computing,
--- exposed communication (nothing else runs), exposed copying (nothing is computed) and idle add up to it. Idle for the host: until the
--- host asked for what ran next; unknown where a call is not there.
+-- exposed communication (nothing else runs), exposed copying (nothing is computed) and idle add up to it. Idle is a wait for the host
+-- until it asked for what ran next, then one for a stream or a collective that has ended, or other; unknown where a call is not there.
 create view fill_device_parts as
 with inside as (
-  select cycle, device, if(edge is null, null, edge // 2) as step, called_ns, computes, communicates, copies,
-    not (computes or communicates or copies) as idles, at_ns as begin_ns, next_ns as stop_ns
+  select cycle, device, if(edge is null, null, edge // 2) as step, called_ns, waits_for, computes, communicates, copies,
+    not (computes or communicates or copies) as idles, at_ns as begin_ns, next_ns as stop_ns,
+    greatest(begin_ns, least(coalesce(called_ns, stop_ns), stop_ns)) as asked_ns
   from device_states
   where edge % 2 = 0 or cycle not in (select cycle from steps))
 select cycle, device, step, coalesce(sum(stop_ns - begin_ns) filter (computes), 0) as computing,
@@ -406,7 +420,10 @@ select cycle, device, step, coalesce(sum(stop_ns - begin_ns) filter (computes), 
   coalesce(sum(stop_ns - begin_ns) filter (communicates and not computes and not copies), 0) as exposed_communication,
   coalesce(sum(stop_ns - begin_ns) filter (copies and not computes), 0) as exposed_copying,
   coalesce(sum(stop_ns - begin_ns) filter (idles), 0) as idle,
-  if(bool_or(idles and called_ns = -1), null,
-    coalesce(sum(greatest(least(coalesce(called_ns, stop_ns), stop_ns) - begin_ns, 0)) filter (idles), 0)) as idle_for_host
+  bool_or(idles and called_ns = -1) as is_unknown,
+  if(is_unknown, null, coalesce(sum(asked_ns - begin_ns) filter (idles), 0)) as idle_for_host,
+  if(is_unknown, null, coalesce(sum(stop_ns - asked_ns) filter (idles and waits_for = 'stream'), 0)) as idle_for_stream,
+  if(is_unknown, null, coalesce(sum(stop_ns - asked_ns) filter (idles and waits_for = 'collective'), 0)) as idle_for_collective,
+  if(is_unknown, null, coalesce(sum(stop_ns - asked_ns) filter (idles and waits_for = 'other'), 0)) as idle_other
 from inside
 group by all;
