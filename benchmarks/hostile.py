@@ -641,7 +641,7 @@ def batches_of_minddata(place: Path, part: float) -> None:
 
 # -- recordings and summaries ----------------------------------------------------------------------------------------
 
-RECORDING = Path(__file__).resolve().parent.parent / "data" / "recordings" / "torch-mlp"
+RECORDING = Path(__file__).resolve().parent.parent / "tests" / "data" / "recordings" / "torch-mlp"
 
 
 @case
