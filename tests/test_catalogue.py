@@ -111,6 +111,7 @@ OTHERS = {
         *("minddata_pipeline_summary_0.json", "minddata_cpu_utilization_0.json", "device_queue_profiling_0.txt"),
         "dataset_iterator_profiling_0.txt",
     ],
+    "memory-snapshot": ["snapshot_2026-01-01-00-00_0.pickle", "rank0_memory_snapshot.pickle", "dump_snapshot.pkl"],
     "dynamic-config": ["profiler_config.json"],
     "cluster": [
         *("cluster_step_trace_time.csv", "cluster_communication.json", "cluster_communication_matrix.json"),
@@ -149,7 +150,7 @@ def test_a_documented_file_has_a_slot_a_reader_a_schema_and_a_line(layout):
 
 def test_the_dialects_of_the_documents_are_all_there():
     wanted = {"ms-2.0", "ms-2.1", "ms-2.3", "ms-2.5+", "ms-2.5+cpu", "pt-npu", "pt-torch", "mf-profile", "ms-dyn"}
-    assert wanted | {"summary", "ir", "memtrack", "cluster"} <= set(BY_ID)
+    assert wanted | {"summary", "ir", "memtrack", "memory-snapshot", "cluster"} <= set(BY_ID)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ OWN = frozenset(("kernel_details",))
 #: The format of databases, each with several tables.
 _DATABASE = "sqlite"
 #: Formats of documents, whose rows are objects in them.
-DOCUMENTS = frozenset(("json", "ragged"))
+DOCUMENTS = frozenset(("json", "ragged", "snapshot"))
 _TIMES = {"ns": 0, "us": 3, "ms": 6, "s": 9, "10ns": 1}
 _SIZES = {"byte": 1, "KB": 1024, "MB": 1024**2, "GB": 1024**3}
 _ENDINGS = {

@@ -75,7 +75,7 @@ class Layout:
 
     `cycle` is the form of a cycle: a directory, a file, or "parent": a directory that only gives the rank (and the
     window) of the cycles below. `ranks` is "suffix" where one directory may hold files of many ranks; with `nests`, cycles
-    of other layouts may be below one of this.
+    of other layouts may be below one of this. `rank` finds it in the name of a file that is a cycle, in its first group.
     """
 
     id: str
@@ -85,6 +85,7 @@ class Layout:
     cycle: str
     ranks: str = "one"
     nests: bool = False
+    rank: str = ""
     recognise: tuple[Recognition, ...]
     #: Where each condition can be read from; see perfguard.artifacts.conditions.
     conditions: Mapping[str, tuple[Mapping[str, Any], ...]]

@@ -421,6 +421,7 @@ def _file_cycles(
             # A file has nothing below it: the texts are searched for in the file itself.
             because = _recognised(layout, path, {"*": ["."]}, read_head)
             if because is not None:
-                file = FoundFile(slot=layout.slots[0], path=path, rank=None)
+                named = re.search(layout.rank, path.name) if layout.rank else None
+                file = FoundFile(slot=layout.slots[0], path=path, rank=int(named[1]) if named else None)
                 yield FoundCycle(layout=layout, place=path, files=(file,), because=because)
                 break

@@ -99,7 +99,7 @@ def _stored(measurement: Measurement) -> dict[str, Any]:
 #: Beginnings of the ids of the layouts of each framework.
 _BACKENDS = {
     "mindspore": ("ms-", "mf-", "minddata", "summary", "ir", "memtrack"),
-    "torch": ("pt-",),
+    "torch": ("pt-", "memory-snapshot"),
 }
 #: The names of each framework for the conditions npu and gpu.
 _DEVICES = {

@@ -8,7 +8,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from perfguard.errors import UsageError, nearest
-from perfguard.testing import ascend_directory, graphs, minddata, mindspore_cpu, mindspore_flat, mindspore_gpu, summary
+from perfguard.testing import (
+    ascend_directory,
+    graphs,
+    minddata,
+    mindspore_cpu,
+    mindspore_flat,
+    mindspore_gpu,
+    summary,
+    torch_snapshot,
+)
 from perfguard.testing.ascend_operators import DEFAULT, METRICS
 from perfguard.testing.drawing import draw, in_stages, over_network
 from perfguard.testing.formats import Files, below, json_bytes, template
@@ -364,6 +373,7 @@ LAYOUTS: dict[str, Layout] = {
     "summary": Layout(summary.summary_files, {}, folder_of_several=_RANK),
     "ir": Layout(graphs.graph_files, {"dot": False}, folder_of_several=_RANK),
     "memtrack": Layout(graphs.memory_tracker, {"npu": False}, folder_of_several=_RANK),
+    "memory-snapshot": Layout(torch_snapshot.snapshot_file, {}),
     "dynamic-config": Layout(
         _dynamic_config,
         _switches("memory no-stack"),

@@ -84,6 +84,7 @@ FAMILIES = {
     "summary": "summary and graphs",
     "ir": "summary and graphs",
     "memtrack": "summary and graphs",
+    "memory-snapshot": "summary and graphs",
     "dynamic-config": "summary and graphs",
     "cluster": "cluster output",
     "pt-torch": "torch CPU",

@@ -229,6 +229,7 @@ READERS: Registry[Reader] = Registry(
         "ir": "perfguard.artifacts.readers.graph:read_ir",
         "tracker-graph": "perfguard.artifacts.readers.tracker:read_tracker_graph",
         "dot": "perfguard.artifacts.readers.graph:read_dot",
+        "snapshot": "perfguard.artifacts.readers.pickled:read_snapshot",
         "sqlite": "perfguard.artifacts.readers.database:read_database",
     },
 )
