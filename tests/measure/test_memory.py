@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perfguard.artifacts.tables import batch
+from perfguard.artifacts.tables import SMALL_BYTES, batch
 from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.dialects.memory import memory_of
@@ -67,7 +67,8 @@ def test_a_window_of_many_steps_has_fewer_parts_each(steps, parts):
 
 @pytest.fixture(scope="module")
 def tables():
-    with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts()) as found:
+    # Of their own: those of the thread are used by what the other tests inspect.
+    with batch(definitions(frozenset({"ms-2.5+cpu"})), named_texts(), size=SMALL_BYTES) as found:
         found.filled.update(("steps", "levels", "memory_steps"))
         yield found
 
