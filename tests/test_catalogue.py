@@ -153,6 +153,15 @@ def test_the_dialects_of_the_documents_are_all_there():
     assert wanted | {"summary", "ir", "memtrack", "memory-snapshot", "cluster"} <= set(BY_ID)
 
 
+def test_a_layout_names_the_framework_that_writes_it():
+    """Recordings of two are not compared, also of another distribution (`perfguard.judge.baseline`)."""
+    of_several = {"cluster", "dynamic-config", "ranks"}
+    assert {name for name, one in BY_ID.items() if not one.backend} == of_several
+    assert {one.backend for one in BY_ID.values()} == {"", "mindspore", "torch"}
+    silent = {name for name, one in BY_ID.items() if one.backend and not {"npu", "gpu"} <= one.devices.keys()}
+    assert silent == set()
+
+
 @pytest.mark.parametrize(
     ("layout", "slot", "required"),
     [

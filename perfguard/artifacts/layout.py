@@ -86,6 +86,9 @@ class Layout:
     ranks: str = "one"
     nests: bool = False
     rank: str = ""
+    #: The framework that writes it, and what that calls the devices of the conditions npu and gpu; empty where several do.
+    backend: str = ""
+    devices: Mapping[str, str] = field(default_factory=dict)
     recognise: tuple[Recognition, ...]
     #: Where each condition can be read from; see perfguard.artifacts.conditions.
     conditions: Mapping[str, tuple[Mapping[str, Any], ...]]

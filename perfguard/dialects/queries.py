@@ -100,7 +100,9 @@ def definitions(ids: frozenset[str]) -> Definitions:
     """Return what the queries of some layouts need: macros, the views of their folders, and the tables that these name."""
     # What all of them have in common are views of the first two.
     needed = dict.fromkeys(("torch", COMMON, *(folder for layout in sorted(ids) for folder in folders_of(layout))))
-    views = {"macros": f"{_MACROS}\n{_read('macros.sql')}", **{folder: sql(folder, "views") for folder in needed}}
+    # Each statement ends with a semicolon, the last one too.
+    texts = {folder: f"{sql(folder, 'views').rstrip().removesuffix(';')}\n;" for folder in needed}
+    views = {"macros": f"{_MACROS}\n{_read('macros.sql')}", **texts}
     for folder, text in views.items():
         if taken := [name for name, _ in _VIEW.findall(text) if name in common_tables()]:
             raise UsageError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from perfguard.artifacts.layout import layout_named
 from perfguard.contract import Contract, Extract
 from perfguard.measure.measurement import Measurement
 from perfguard.measure.metrics import METRICS
@@ -96,17 +97,6 @@ def _stored(measurement: Measurement) -> dict[str, Any]:
 # A foreign profiler directory has no fingerprint. Its traits (from layouts, conditions and ranks) prevent a comparison of an
 # NPU of one framework with a CPU of another.
 
-#: Beginnings of the ids of the layouts of each framework.
-_BACKENDS = {
-    "mindspore": ("ms-", "mf-", "minddata", "summary", "ir", "memtrack"),
-    "torch": ("pt-", "memory-snapshot"),
-}
-#: The names of each framework for the conditions npu and gpu.
-_DEVICES = {
-    "mindspore": {"npu": "ascend", "gpu": "gpu"},
-    "torch": {"npu": "npu", "gpu": "cuda"},
-}
-
 
 def traits_of(contract: Contract) -> dict[str, Any]:
     """Return backend, device, mode and number of ranks, as far as known."""
@@ -139,13 +129,13 @@ def _known(fingerprint: Fingerprint | None, traits: Mapping[str, Any]) -> dict[s
 
 
 def _backend(extract: Extract) -> str | None:
-    return next((name for name, beginnings in _BACKENDS.items() if extract.layout.startswith(beginnings)), None)
+    return layout_named(extract.layout).backend or None
 
 
 def _device(extract: Extract) -> str | None:
     on = extract.conditions
     kind = "cpu" if on.get("cpu_device") else next((one for one in ("gpu", "npu") if on.get(one)), None)
-    return _DEVICES.get(_backend(extract) or "", {}).get(kind, kind) if kind is not None else None
+    return layout_named(extract.layout).devices.get(kind, kind) if kind is not None else None
 
 
 def _mode(extract: Extract) -> str | None:
