@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -38,7 +37,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     """
     from perfguard.cli.project import project_settings
     from perfguard.judge.calibration import calibrated, error_rate, rate_at_most
-    from perfguard.judge.kernel_sets import learned
+    from perfguard.judge.kernel_sets import as_settings, learned
     from perfguard.stores.calibration import Calibration, write_calibration
 
     rate_at_most(0.0, 1)  # a missing dependency fails here, not after an hour of runs
@@ -80,9 +79,7 @@ def command(runs: int, baselines: Path | None, pytest_args: tuple[str, ...]) -> 
     echo(_table(calibration))
     if learned_sets:
         echo("a library chose other kernels in other runs. If any of a line will do, write into pyproject.toml:")
-        echo("[tool.perfguard.kernels]")
-        for number, kernels in enumerate(learned_sets, 1):
-            echo(f"chosen-{number} = [{', '.join(json.dumps(one, ensure_ascii=False) for one in kernels)}]")
+        echo("\n".join(["[tool.perfguard.kernels]", *as_settings(learned_sets)]))
     if lost := len(found) - len(whole):
         echo(f"{lost} of {runs} runs measured nothing, and are left out")
     if calibration.error_rate is None:

@@ -6,6 +6,7 @@ it may choose one name; a kernel outside of all sets has its own.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -89,6 +90,12 @@ def learned(runs: Sequence[Iterable[Measurement]], sets: KernelSets) -> list[tup
     if len(left) > 2 and _is_steady(*left.values()):
         found.append(tuple(sorted(left)))
     return found
+
+
+def as_settings(sets: Iterable[Sequence[str]]) -> list[str]:
+    """Return the keys of `[tool.perfguard.kernels]` that make these kernels sets."""
+    named = (f"[{', '.join(json.dumps(one, ensure_ascii=False) for one in kernels)}]" for kernels in sets)
+    return [f"chosen-{place} = {kernels}" for place, kernels in enumerate(named, 1)]
 
 
 def _is_steady(*counts: Sequence[float]) -> bool:

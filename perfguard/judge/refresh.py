@@ -13,6 +13,7 @@ from perfguard.findings import Code, Finding
 from perfguard.judge.baseline import Baseline
 from perfguard.judge.compare import Key, compare, lost_work
 from perfguard.judge.comparison import State
+from perfguard.judge.kernel_sets import as_settings, learned
 from perfguard.judge.quantities import show, sides_text, with_unit
 from perfguard.judge.step_time import FRESH_TIME, relative_change, step_text
 from perfguard.judge.tolerance import Policy, Tolerance, default_tolerance
@@ -160,6 +161,7 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
     changes = [one for one in all_changes if one.key[0] not in METRICS or terms.gate(one.key) is not None]
     if not changes:
         return Refreshed(stored=old, state=Refresh.KEPT)
+    changes += _chosen_kernels(old, new, policy)
     refused = terms.fewer_runs({change.key for change in changes})
     if refused is None and not terms.accepts:
         refused = terms.missing() or _relaxed(old, new, policy, changes)
@@ -172,6 +174,13 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         time_commit=_time_commit(old, kept),
     )
     return _result(old, stored, changes, refused)
+
+
+def _chosen_kernels(old: Baseline, new: Baseline, policy: Policy) -> list[Change]:
+    """Return, as a change, how to make a set of kernels that ran in place of each other."""
+    sets = learned((old.measurements, new.measurements), policy.kernels)
+    why = "these kernels ran in place of each other; if a library chooses, write into [tool.perfguard.kernels]: "
+    return [Change(key=("kernel_calls", ""), direction=State.CHANGED, text=why + line) for line in as_settings(sets)]
 
 
 def ratcheted(old: Baseline, new: Baseline, *, policy: Policy) -> Refreshed:
@@ -372,7 +381,9 @@ class _Terms:
         if metric is None or now is None:
             return State.CHANGED
         if metric.kind is Kind.EXACT:
-            return self.exact[key] if self.exact[key] in _ORDER else State.CHANGED
+            # Kernels of a set were compared as one.
+            found = self.exact.get(key)
+            return found if found in _ORDER else State.CHANGED
         if was is None or metric.better is Better.EQUAL or not self.time_comparable:
             return State.CHANGED
         if not self._beyond_noise(was, now, metric):

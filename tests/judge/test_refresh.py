@@ -824,3 +824,17 @@ def test_what_a_rule_judges_by_itself_goes_by_itself(ratcheting):
     # Within its tolerance it stays.
     worse = values(do([CALLS, *waiting(4.0, 6_000.0)], [CALLS, *waiting(2.0, 9_500.0)], policy=policy).stored)
     assert (worse["step_cost"], worse["run_wall_time"]) == (2.0, 10_000.0)
+
+
+def test_kernels_that_ran_in_place_of_each_other_are_told_as_a_set():
+    def kernels(**calls: int) -> list[Measurement]:
+        return [measured("kernel_calls", count, name) for name, count in calls.items()]
+
+    found = refresh(kernels(cutlass=3, relu=1), kernels(ampere=3, relu=1))
+    assert told(found)[-1] == (
+        "changed: these kernels ran in place of each other; if a library chooses, write into [tool.perfguard.kernels]: "
+        'chosen-1 = ["ampere", "cutlass"]'
+    )
+    assert not any("in place" in one for one in told(refresh(kernels(cutlass=3), kernels(ampere=4))))
+    in_a_set = Policy(kernels={"gemm": ("cutlass", "ampere")})
+    assert not any("in place" in one for one in told(refresh(kernels(cutlass=3), kernels(ampere=3), policy=in_a_set)))
