@@ -2,7 +2,7 @@
 
 Sources: CANN, Profile Data File Reference (raw PROF_*, mindstudio_profiler_output, msprof_<timestamp>.db); Nsight Systems User
 Guide (.nsys-rep, before 2021 .qdrep) and its SQLite schema; rocprofv3 (rocpd: <pid>_results.db, CSV, JSON, .pftrace); JAX and
-TensorFlow (.xplane.pb); torch.cuda.memory._dump_snapshot (a pickle, which is never opened here).
+TensorFlow (.xplane.pb); pickles that are no snapshot of torch's allocator.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ KINDS = (
     ),
     Foreign(
         name=r".*\.(pickle|pkl)",
-        what="is a pickle, such as torch.cuda.memory._dump_snapshot writes, and is never opened",
-        then=f"{_TORCH} (profile_memory=True records allocations)",
+        what="is a pickle, and not one of torch.cuda.memory._dump_snapshot",
+        then=f"{_TORCH}, or dump a snapshot of the allocator",
     ),
 )
 

@@ -116,6 +116,8 @@ def _fill(batch: Batch, folder: str, cycles: Mapping[int, Cycle], only: str) -> 
             "order by cycle, start_ns"
         ):
             if number in marks:
+                if None in mark:
+                    raise UsageError(f"{folder}/steps.sql returned a mark without a start, duration, thread or number.")
                 marks[number].append(_Mark(*mark))
     for number, cycle in cycles.items():
         own = marks[number]

@@ -104,8 +104,6 @@ def snapshot_file(output: Output) -> Files:
             allocator.free(blocks.pop(id(one)), at_ns // 1000)
         else:
             blocks[id(one)] = allocator.allocate(one.size, at_ns // 1000)
-    used = sum(block.size for block in blocks.values())
-    allocator._say("snapshot", 0, used, output.rank.end_ns // 1000)
     document = {
         "segments": [_segment(one) for one in allocator.segments],
         "device_traces": [allocator.history],

@@ -32,6 +32,8 @@ def read(path: Path, raw: bytes) -> Any:
 
 
 def in_lists(value: Any) -> Any:
+    if type(value) is int and 2**63 <= value < 2**64:
+        return value - 2**64
     if isinstance(value, dict):
         return {key: in_lists(one) for key, one in value.items()}
     return [in_lists(one) for one in value] if isinstance(value, (list, tuple)) else value
@@ -132,9 +134,19 @@ def test_too_much_is_refused(tmp_path, monkeypatch):
     read(tmp_path / "a.pickle", pickle.dumps([*range(900)]))
     with pytest.raises(Unreadable, match="1000 values"):
         read(tmp_path / "b.pickle", pickle.dumps([*range(1001)]))
+    with pytest.raises(Unreadable, match="1000 values"):
+        read(tmp_path / "c.pickle", b"\x80\x04]" + b"\x94" * 1001 + b".")
     monkeypatch.setattr(pickled, "MAX_OPCODES", 1000)
     with pytest.raises(Unreadable, match="1000 opcodes"):
-        read(tmp_path / "c.pickle", b"\x80\x02]" + b"q\x00" * 1001 + b".")
+        read(tmp_path / "d.pickle", b"\x80\x02]" + b"q\x00" * 1001 + b".")
+
+
+def test_a_text_that_is_there_many_times_is_as_large_as_all_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(pickled, "MAX_HELD_BYTES", 10_000)
+    text = "x" * 100
+    read(tmp_path / "a.pickle", pickle.dumps([text] * 100))
+    with pytest.raises(Unreadable, match="10000 characters"):
+        read(tmp_path / "b.pickle", pickle.dumps([text] * 101))
 
 
 def test_a_snapshot_that_is_cut_off_anywhere_is_refused(tmp_path):

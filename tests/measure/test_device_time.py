@@ -93,7 +93,13 @@ def causes_of_idle(events: list[Event], device: int, begin: Decimal, end: Decima
             call = min(max(min(asked, default=gap_end), gap_begin), gap_end)
             found["idle_for_host"] += call - gap_begin
             streams = {other["args"].get("stream") for other in next_ones}
-            if not ended or streams & {other["args"].get("stream") for other in ended}:
+            ended_on = {other["args"].get("stream") for other in ended}
+            if (
+                not ended
+                or min(asked, default=busy_until) >= busy_until
+                or None in streams | ended_on
+                or streams & ended_on
+            ):
                 cause = "idle_other"
             elif any(re.match("(nccl|rccl)", other["name"]) for other in ended):
                 cause = "idle_for_collective"
@@ -224,12 +230,25 @@ def test_communication_is_exposed_where_nothing_else_runs(tmp_path):
     ],
 )
 def test_idle_of_what_was_asked_for_is_a_wait_for_what_has_ended(tmp_path, first, stream, expected):
-    """From 130 on nothing runs; what runs from 142 on was asked for at 136."""
-    found = a_trace(tmp_path, *launched(1, 100, 100, 30, first), *launched(2, 136, 142, 58, stream=stream))
-    waits = dict.fromkeys(("idle_for_stream", "idle_for_collective", "idle_other"), 0) | {expected: 6}
+    """From 130 on nothing runs; what runs from 142 on was asked for at 120."""
+    found = a_trace(tmp_path, *launched(1, 100, 100, 30, first), *launched(2, 120, 142, 58, stream=stream))
+    waits = dict.fromkeys(("idle_for_stream", "idle_for_collective", "idle_other"), 0) | {expected: 12}
     assert {part: us for part, us in times(found).items() if part.startswith("idle")} == {
-        "idle": 12, "idle_for_host": 6, **waits,
+        "idle": 12, "idle_for_host": 0, **waits,
     }  # fmt: skip
+
+
+def test_what_was_asked_for_when_all_had_ended_waits_for_none(tmp_path):
+    first = launched(1, 100, 100, 30, "ncclDevKernel_AllReduce")
+    found = times(a_trace(tmp_path, *first, *launched(2, 136, 142, 58, stream=8)))
+    assert (found["idle_for_host"], found["idle_for_collective"], found["idle_other"]) == (6, 0, 6)
+
+
+def test_a_stream_that_is_not_known_is_no_other_one(tmp_path):
+    call, work = launched(2, 120, 142, 58)
+    del work["args"]["stream"]
+    found = times(a_trace(tmp_path, *launched(1, 100, 100, 30), call, work))
+    assert (found["idle_for_stream"], found["idle_other"]) == (0, 12)
 
 
 def test_without_calls_it_is_not_known_what_it_waits_for(tmp_path):

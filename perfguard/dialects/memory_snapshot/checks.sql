@@ -1,24 +1,25 @@
--- What must hold in a snapshot of a caching allocator of torch: it is taken under the allocator's lock.
+-- What must hold in a snapshot of a caching allocator of torch. Its history is taken under the allocator's lock, then its segments are: others
+-- may go on in between.
 
 -- check: blocks_fill_their_segment
 -- code: I107
 -- needs: memory_snapshot_segments, memory_snapshot_blocks
--- in: memory_snapshot
+-- in: memory_snapshot_segments
 -- about: The blocks of a segment are all of it.
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (snapshot)
 -- message: a segment of {total_size_bytes} bytes has blocks of {found} bytes
-select cycle, file, row, total_size_bytes, found from segment_sums where found <> total_size_bytes
+select cycle, file, row, path, total_size_bytes, found from segment_sums where found <> total_size_bytes
 
 -- check: sizes_of_a_segment_are_those_of_its_blocks
 -- code: I107
 -- needs: memory_snapshot_segments, memory_snapshot_blocks
--- in: memory_snapshot
+-- in: memory_snapshot_segments
 -- about: What is in use, and active (in use or waiting to be free), is what the blocks of the segment say, to the byte; so is what was asked for in active ones.
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (snapshot)
 -- message: {what} of a segment is {stated} bytes, of its blocks {found}
-select cycle, file, row, what, stated, found
+select cycle, file, row, path, what, stated, found
 from (
-  select cycle, file, row, unnest(['allocated_size', 'active_size', 'requested_size']) as what,
+  select cycle, file, row, path, unnest(['allocated_size', 'active_size', 'requested_size']) as what,
     unnest([allocated_size_bytes, active_size_bytes, requested_size_bytes]) as stated, unnest([used, active, requested]) as found
   from segment_sums)
 where stated <> found
@@ -26,83 +27,79 @@ where stated <> found
 -- check: blocks_follow_each_other
 -- code: I107
 -- needs: memory_snapshot_segments, memory_snapshot_blocks
--- in: memory_snapshot
+-- in: memory_snapshot_blocks
 -- about: The first block begins with the segment, each other where the one before ends.
 -- source: torch: torch/csrc/cuda/Module.cpp (memorySnapshot)
 -- message: a block is at {address}, and the one before ends at {expected}
-select cycle, file, row, address, expected from placed_blocks where address <> expected
+select cycle, file, row, path, address, expected from placed_blocks where address <> expected
 
 -- check: free_blocks_are_merged
 -- code: I107
 -- needs: memory_snapshot_segments, memory_snapshot_blocks
--- in: memory_snapshot
+-- in: memory_snapshot_blocks
 -- severity: warning
 -- about: A free block has no free neighbour: the allocator merges them.
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (free_block, try_merge_blocks)
 -- message: two free blocks follow each other at {address}
-select cycle, file, row, address from placed_blocks where state = 'inactive' and before = 'inactive'
+select cycle, file, row, path, address from placed_blocks where state = 'inactive' and before = 'inactive'
 
 -- check: a_block_has_what_was_asked_for
 -- code: I112
 -- needs: memory_snapshot_blocks
--- in: memory_snapshot
+-- in: memory_snapshot_blocks
 -- about: Sizes are rounded up: an active block is not smaller than what was asked for in it.
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (round_size)
 -- message: {requested_size_bytes} bytes were asked for in a block of {size_bytes}
-select cycle, file, row, requested_size_bytes, size_bytes from memory_snapshot_blocks where state <> 'inactive' and requested_size_bytes > size_bytes
+select cycle, file, row, path, requested_size_bytes, size_bytes from memory_snapshot_blocks where state <> 'inactive' and requested_size_bytes > size_bytes
 
 -- check: segments_do_not_overlap
 -- code: I114
 -- needs: memory_snapshot_segments
--- in: memory_snapshot
--- about: A byte of a device is of one segment; segments are in the order of their addresses.
--- source: torch: c10/cuda/CUDACachingAllocator.cpp (snapshot sorts them)
--- message: a segment begins at {address}, and one before ends at {before}
-select cycle, file, row, address, before
+-- in: memory_snapshot_segments
+-- about: A byte of a device is of one segment.
+-- source: torch: c10/cuda/CUDACachingAllocator.cpp; torch_npu appends segments of workspaces to the sorted ones (Module.cpp)
+-- message: a segment begins at {address}, and another ends at {before}
+select cycle, file, row, path, address, before
 from (
-  select *, max(address + total_size_bytes) over (
-    partition by cycle, file, device order by row rows between unbounded preceding and 1 preceding) as before
+  select *, max(address::hugeint + total_size_bytes) over (
+    partition by cycle, file, device order by address, row rows between unbounded preceding and 1 preceding) as before
   from memory_snapshot_segments)
 where address < before
 
 -- check: history_of_an_allocator_is_in_order
 -- code: I106
 -- needs: memory_snapshot_entries
--- in: memory_snapshot
+-- in: memory_snapshot_entries
 -- about: Times of a device's history do not descend: each entry is written under the allocator's lock.
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (record_trace)
 -- message: {action} at {time_us} us, after {before_us} us
-select cycle, file, row, action, time_ns // 1000 as time_us, before_ns // 1000 as before_us
+select cycle, file, row, path, action, time_ns // 1000 as time_us, before_ns // 1000 as before_us
 from (select *, lag(time_ns) over (partition by cycle, file, device order by row) as before_ns from memory_snapshot_entries)
 where time_ns < before_ns
 
 -- check: an_address_is_given_out_once_at_a_time
 -- code: I114
 -- needs: memory_snapshot_entries
--- in: memory_snapshot
+-- in: memory_snapshot_entries
 -- severity: warning
--- about: Between two allocations at an address it became free, and between two releases it was given out; or the history was off in between.
--- source: torch: c10/cuda/CUDACachingAllocator.cpp (malloc, free_block)
+-- about: Between two allocations at an address it became free, and between two releases it was given out; so for segments. Or the history
+--   was off in between. Where the program left out some of these (`skip_actions`), nothing is said.
+-- source: torch: c10/cuda/CUDACachingAllocator.cpp (malloc, free, free_block, release_block)
 -- message: {action} at address {addr}, {after} {before}
-select cycle, file, row, action, addr, if(before = action, 'after another', 'after') as after, before
+select cycle, file, row, path, action, addr, if(before = action, 'after another', 'after') as after, before
 from block_history
 where action = 'alloc' and before <> 'free_completed' or action = 'free_requested' and before <> 'alloc'
-  or action = 'free_completed' and before <> 'free_requested'
+  or action = 'free_completed' and before <> 'free_requested' or action like 'segment_%' and before = action
 
--- check: what_is_in_use_was_given_out_last
--- code: I103
--- needs: memory_snapshot_blocks, memory_snapshot_entries
--- in: memory_snapshot
+-- check: a_block_is_released_as_it_was_allocated
+-- code: I107
+-- needs: memory_snapshot_entries
+-- in: memory_snapshot_entries
 -- severity: warning
--- about: Where the history of a device ends with the snapshot, what it says of an address last is what the snapshot says, a block in use was allocated, with what was asked for; or the history was off in between.
--- source: torch: c10/cuda/CUDACachingAllocator.cpp (snapshot, record_trace)
--- message: the block at {address} is {state} ({requested_size_bytes} bytes were asked for), and the history says {action} ({size_bytes} bytes)
-with lasts as (
-  select cycle, file, device, addr as address, arg_max(action, row) as action, arg_max(size_bytes, row) as size_bytes
-  from block_history group by all)
-select cycle, file, blocks.row, address, state, requested_size_bytes, action, lasts.size_bytes
-from placed_blocks as blocks
-join lasts using (cycle, file, device, address)
-join histories_that_end using (cycle, file, device)
-where state = 'active_allocated' and (action <> 'alloc' or lasts.size_bytes <> requested_size_bytes)
-  or state = 'inactive' and action = 'alloc'
+-- about: What is released at an address is as much as was asked for there, or the history was off in between.
+-- source: torch: c10/cuda/CUDACachingAllocator.cpp (free, free_block)
+-- message: {action} of {size_bytes} bytes at {addr}, and {before} of {before_bytes} before
+select cycle, file, row, path, action, size_bytes, addr, before, before_bytes
+from block_history
+where (before = 'alloc' and action = 'free_requested' or before = 'free_requested' and action = 'free_completed')
+  and size_bytes <> before_bytes

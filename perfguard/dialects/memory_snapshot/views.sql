@@ -22,28 +22,33 @@ from memory_snapshot_blocks as blocks
 join memory_snapshot_segments as segments
 on segments.cycle = blocks.cycle and segments.file = blocks.file and segments.row = blocks.parent;
 
--- What happened to blocks, with what happened to the same address before.
+-- What happened to blocks and segments, with what happened to the same address before; of devices whose history has all of it.
 create view block_history as
-select *, lag(action) over (partition by cycle, file, device, addr order by row) as before
+select *, lag(action) over before as before, lag(size_bytes) over before as before_bytes
 from memory_snapshot_entries
-where action in ('alloc', 'free_requested', 'free_completed');
+semi join (
+  select cycle, file, device from memory_snapshot_entries
+  group by all
+  having bool_or(action = 'alloc') and bool_or(action = 'free_requested') and bool_or(action = 'free_completed')) as whole
+using (cycle, file, device)
+where action in ('alloc', 'free_requested', 'free_completed', 'segment_alloc', 'segment_free')
+window before as (partition by cycle, file, device, addr, action like 'segment_%' order by row);
 
--- Devices whose history ends with the snapshot: nothing happened between the two.
-create view histories_that_end as
-select cycle, file, device from memory_snapshot_entries group by all having arg_max(action, row) = 'snapshot';
-
--- How many bytes were in use after each entry, in what was asked for: counted back from what is active in the snapshot.
+-- How many bytes were in use after each entry, in what was asked for: counted back from what is active in the snapshot. Unknown where the
+-- program left allocations or releases out of the history.
 create view snapshot_levels as
 with active as (
   select cycle, file, device::varchar as device, sum(requested) as requested
   from segment_sums group by all having count(requested) = count(*)),
 changes as (
   select cycle, file, device, row,
-    case action when 'alloc' then size_bytes when 'free_completed' then -size_bytes else 0 end as change
-  from memory_snapshot_entries),
+    case action when 'alloc' then size_bytes when 'free_completed' then -size_bytes else 0 end as change,
+    bool_or(action = 'alloc') over whole and bool_or(action = 'free_completed') over whole as is_known
+  from memory_snapshot_entries
+  window whole as (partition by cycle, file, device)),
 sums as (
   select *, sum(change) over (partition by cycle, file, device order by row) as level,
     sum(change) over (partition by cycle, file, device) as total
-  from changes)
+  from changes where is_known)
 select cycle, file, device, row, requested - total + level as level_bytes
 from sums join active using (cycle, file, device);

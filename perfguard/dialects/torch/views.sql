@@ -363,9 +363,9 @@ from device_queue where called_ns is not null
 group by cycle, device, correlation;
 
 -- What a device does from one moment at which something begins or ends there, or a step does, to the next. `called_ns`: when the host
--- asked for what begins next; -1 where no call says it, null where nothing follows. `waits_for`: once it was asked for, it waits for
--- what has just ended on another stream, a collective or other work; on its own stream, or with nothing before, it begins as fast as the
--- device can. `edge`: twice the step that began last, and one more behind its end.
+-- asked for what begins next; -1 where no call says it, null where nothing follows. `waits_for`: what was asked for while another stream
+-- worked waits for that, a collective or other work; on its own stream, and of what was asked for later, it begins as fast as the device
+-- can. `edge`: twice the step that began last, and one more behind its end.
 create view fill_device_states as
 with runs as (select * from device_queue where duration_ns > 0),
 marks as (
@@ -397,7 +397,8 @@ ended as (
     list(distinct coalesce(stream, -1)) as streams
   from runs group by all)
 select behind.* exclude (begins_ns, ended_ns), asked.called_ns,
-  case when ended.streams is null or list_has_any(ended.streams, asked.streams) then 'other'
+  case when ended.streams is null or asked.called_ns >= behind.ended_ns or list_contains(ended.streams || asked.streams, -1)
+      or list_has_any(ended.streams, asked.streams) then 'other'
     when is_communication then 'collective' else 'stream' end as waits_for
 from behind
 left join asked on asked.cycle = behind.cycle and asked.device = behind.device and asked.start_ns = begins_ns
