@@ -58,8 +58,9 @@ def choices(current: Iterable[Measurement], reference: Iterable[Measurement], se
 
 
 def set_of(kernel: str, sets: KernelSets) -> str | None:
-    """Return the first set that a kernel is in."""
-    return next((name for name, globs in sets.items() if any(is_like(kernel, glob) for glob in globs)), None)
+    """Return the first set that a kernel is in; one with the name of a set is in it, or two would have one name."""
+    of = (name for name, globs in sets.items() if kernel == name or any(is_like(kernel, glob) for glob in globs))
+    return next(of, None)
 
 
 def _calls(one: Measurement) -> float:
