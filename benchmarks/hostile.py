@@ -950,6 +950,7 @@ FILES: dict[str, tuple[str, dict[str, bool], str]] = {
     "json": ("pt-npu", {}, "profiler_info*.json"),
     "log": ("pt-npu", {}, "profiler_*.log"),
     "ragged": ("minddata", {}, "minddata_pipeline_summary_*.csv"),
+    "snapshot": ("memory-snapshot", {}, "*.pickle"),
     "sqlite": ("pt-npu", {"text": False, "db": True}, "ascend_pytorch_profiler*.db"),
     "tfrecord": ("summary", {}, "*_MS"),
     "tracker-graph": ("memtrack", {}, "tracker_graph.ir"),

@@ -170,6 +170,8 @@ def refreshed(old: Baseline | None, new: Baseline, *, policy: Policy) -> Refresh
         new,
         measurements=kept,
         environment=terms.environment(),
+        # Times that stay are of as many processes as before.
+        runs=new.runs if terms.time_known else old.runs,
         reason=new.reason or old.reason,
         time_commit=_time_commit(old, kept),
     )

@@ -110,7 +110,7 @@ def snapshot_file(output: Output) -> Files:
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": False},
         "external_annotations": [],
     }
-    return {f"snapshot_2026-01-01-00-00_{output.number}.pickle": pickle.dumps(document)}
+    return {f"snapshot_2026-01-01-00-00_{output.number}.pickle": pickle.dumps(document, protocol=4)}
 
 
 def _segment(segment: _Segment) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import hostile
+from perfguard.artifacts.readers import READERS, TRACE
 from perfguard.testing import LAYOUTS, generate
 from tests.cli import RECORDINGS, TORCH, run
 
@@ -580,6 +581,10 @@ def test_a_damaged_file_of_every_format_is_bounded(tmp_path, monkeypatch, name):
     cost = hostile.check(tmp_path, peak_kib=512 * 1024)
     assert cost.status == 3 or (cost.status == 0 and name.partition(":")[0] in HARMLESS), cost.text[-2000:]
     assert "Traceback" not in cost.text
+
+
+def test_every_reader_is_tried():
+    assert hostile.FILES.keys() - {"trace", "csv", "csv-spaced"} == set(READERS) - {TRACE}
 
 
 def test_what_is_tried_as_large_as_it_is_is_an_input():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from perfguard.capture.replay import replay
 from perfguard.contract import inspect
 from perfguard.measure import measure
 from perfguard.testing import generate
-from tests.cli import run
+from tests.cli import RECORDINGS, run
 from tests.installed import needs
 
 Snapshot = dict[str, Any]
@@ -187,6 +188,24 @@ def test_names_say_the_rank(tmp_path, names, ranks):
     for name in names:
         written(tmp_path / "s", made(), name)
     assert sorted(one.rank for one in inspect(replay(tmp_path / "s")).extracts) == ranks
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dump_snapshot.pickle",
+        "snapshot_2026-01-01-00-00_0.pickle",
+        "snapshot_rank_0.pickle",
+        "rank0_memory_snapshot.pickle",
+    ],
+)
+def test_what_is_named_as_one_and_is_none_is_found(tmp_path, name):
+    """A writer that was killed, or a disk: beside a right trace it must not vanish."""
+    shutil.copytree(RECORDINGS / "torch-mlp" / "profiler", tmp_path / "s")
+    assert codes(tmp_path / "s") == set()
+    for beginning in (b"", bytes(4096)):
+        (tmp_path / "s" / name).write_bytes(beginning)
+        assert codes(tmp_path / "s") == {"S101"}
 
 
 def test_another_pickle_is_no_snapshot(tmp_path):

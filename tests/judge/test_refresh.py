@@ -279,6 +279,12 @@ def test_with_time_off_stored_times_stay(calls):
     assert STEP in found.stored.measurements
 
 
+@pytest.mark.parametrize(("time", "runs"), [(False, 5), (True, 1)])
+def test_times_that_stay_are_of_as_many_processes_as_before(time, runs):
+    old, new = baseline(CALLS, STEP, runs=5), baseline(replace(CALLS, value=1), STEP, runs=1)
+    assert refreshed(old, new, policy=Policy(judge_time=time)).stored.runs == runs
+
+
 def test_with_time_off_measured_times_are_not_written_either():
     new = [replace(CALLS, value=1), replace(STEP, value=900.0)]
     assert STEP in refresh([CALLS, STEP], new, policy=Policy(judge_time=False)).stored.measurements

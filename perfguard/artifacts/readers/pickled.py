@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from struct import Struct
 from struct import error as StructError
@@ -19,30 +20,16 @@ from perfguard.artifacts.table import MAX_TEXT, Unreadable
 MAX_PICKLE_BYTES = 512 * 1024**2
 #: The largest number of values, each a Python object, and of opcodes: a value that is there again is one of these alone.
 MAX_VALUES, MAX_OPCODES = 3_000_000, 48_000_000
-#: The deepest place of a value: a frame of a block of a segment.
+#: The deepest place of a value; a block of a segment is four deep.
 _MAX_DEPTH = 16
 #: The longest integer; addresses and sizes have eight bytes.
 _MAX_INTEGER_BYTES = 16
-
-_BYTE, _SHORT, _SIGNED, _WORD, _LONG, _FLOAT = map(Struct, ("<B", "<H", "<i", "<I", "<Q", ">d"))
-_CONSTANTS = {ord("N"): None, 0x88: True, 0x89: False}
-_NUMBERS = {ord("K"): _BYTE, ord("M"): _SHORT, ord("J"): _SIGNED, ord("G"): _FLOAT}
-#: What says how many bytes follow: of texts, and of integers.
-_TEXTS = {0x8C: _BYTE, ord("X"): _WORD, 0x8D: _LONG}
-_INTEGERS = {0x8A: _BYTE, 0x8B: _SIGNED}
-_EMPTY = {ord("]"): list, ord(")"): list, ord("}"): dict}
-#: How many of the last values become a tuple.
-_TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
-#: What is remembered under a number; and what was.
-_PUT, _GET = {ord("q"): _BYTE, ord("r"): _WORD}, {ord("h"): _BYTE, ord("j"): _WORD}
-_MARK, _STOP, _TUPLE, _MEMOIZE = ord("("), ord("."), ord("t"), 0x94
-_APPEND, _APPENDS, _SET, _SETS = ord("a"), ord("e"), ord("s"), ord("u")
-_OF_MARK = frozenset((_APPENDS, _SETS, _TUPLE))
-#: What has no meaning for the values: the protocol, and how long a part of the file is.
-_SKIPPED = {0x80: 1, 0x95: 8}
 #: Frames of the program; of all lists of them only the length is kept: each is there for thousands of events.
 _FRAMES = "frames"
 _RECORD_LESS = "; record less: max_entries, or stacks='python', of _record_memory_history"
+_STOP = ord(".")
+#: The forms of numbers in a pickle, by their bytes; all but floats are little-endian.
+_U8, _U16, _I32, _U32, _U64, _F64 = map(Struct, ("<B", "<H", "<i", "<I", "<Q", ">d"))
 
 
 def read_snapshot(path: Path, schema: Mapping[str, Any]) -> Content:
@@ -51,119 +38,186 @@ def read_snapshot(path: Path, schema: Mapping[str, Any]) -> Content:
     Raises `Unreadable`, with the byte, for what is cut off, for an opcode that is not one of plain values, for a key that is
     there twice or is no text, and for what is too large, too deep or contains itself.
     """
-    document = _value(read_bytes(path, limit=MAX_PICKLE_BYTES))
+    document = _Machine(read_bytes(path, limit=MAX_PICKLE_BYTES)).run()
     _refuse_large(document)
     return Content(document=document)
 
 
-def _value(raw: bytes) -> Any:
-    """Return the only value of a pickle."""
-    at = count = 0
-    stack: list[Any] = []
-    marks: list[int] = []
-    memo: dict[int, Any] = {}
-    push, end = stack.append, len(raw)
+class _Machine:
+    """What a pickle is a program of: a stack of values, marks in it, and values that it remembers by numbers."""
 
-    def broken(why: str) -> Unreadable:
-        return Unreadable(f"it is not a snapshot of torch's allocator: {why} (byte {at})")
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._at = 0
+        self._stack: list[Any] = []
+        self._marks: list[int] = []
+        self._memo: dict[int, Any] = {}
+        self._values = 0
+        #: By the opcode, what it does.
+        self._actions: Mapping[int, Callable[[], object]] = {
+            **{ord(one): partial(self._again, form) for one, form in (("h", _U8), ("j", _U32))},
+            **{ord(one): partial(self._remember, form) for one, form in (("q", _U8), ("r", _U32))},
+            **{
+                ord(one): partial(self._number, form)
+                for one, form in (("K", _U8), ("M", _U16), ("J", _I32), ("G", _F64))
+            },
+            **{one: partial(self._text, form) for one, form in ((0x8C, _U8), (ord("X"), _U32), (0x8D, _U64))},
+            **{one: partial(self._integer, form) for one, form in ((0x8A, _U8), (0x8B, _I32))},
+            **{one: partial(self._push, value) for one, value in ((ord("N"), None), (0x88, True), (0x89, False))},
+            **{ord(one): partial(self._empty, kind) for one, kind in (("]", list), (")", list), ("}", dict))},
+            **{0x84 + count: partial(self._tuple_of, count) for count in (1, 2, 3)},
+            # The protocol, and how long a part of the file is: neither is of the values.
+            **{one: partial(self._take, form) for one, form in ((0x80, _U8), (0x95, _U64))},
+            0x94: self._remember_next,
+            ord("("): self._mark,
+            ord("t"): self._tuple,
+            ord("a"): self._append,
+            ord("e"): self._append_all,
+            ord("s"): self._set,
+            ord("u"): self._set_all,
+        }
 
-    try:
-        for _ in range(MAX_OPCODES):
-            opcode = raw[at]
-            at += 1
-            if opcode in _GET:
-                form = _GET[opcode]
-                (number,) = form.unpack_from(raw, at)
-                at += form.size
-                push(memo[number])
-                continue
-            if opcode == _MEMOIZE or opcode in _PUT:
-                number = len(memo)
-                if opcode != _MEMOIZE:
-                    form = _PUT[opcode]
-                    (number,) = form.unpack_from(raw, at)
-                    at += form.size
-                memo[number] = stack[-1]
-                if len(memo) > MAX_VALUES:
-                    raise _too_large()
-                continue
-            if opcode == _MARK:
-                marks.append(len(stack))
-                continue
-            if opcode in _OF_MARK:
-                first = marks.pop()
-                values = _taken(stack, first)
-                if opcode == _SETS:
-                    _set(stack[-1], values, broken)
-                elif opcode == _APPENDS:
-                    _list(stack[-1], broken).extend(values)
-                else:
-                    push(values)
-                    count += 1
-                continue
-            if opcode == _STOP:
-                break
-            if opcode in _SKIPPED:
-                at += _SKIPPED[opcode]
-                continue
-            if opcode == _APPEND:
-                value = stack.pop()
-                _list(stack[-1], broken).append(value)
-                continue
-            if opcode == _SET:
-                pair = _taken(stack, len(stack) - 2)
-                _set(stack[-1], pair, broken)
-                continue
-            # All others are a value.
-            count += 1
-            if count > MAX_VALUES:
-                raise _too_large()
-            if opcode in _TEXTS or opcode in _INTEGERS:
-                form = _TEXTS[opcode] if opcode in _TEXTS else _INTEGERS[opcode]
-                (length,) = form.unpack_from(raw, at)
-                at += form.size
-                if opcode in _INTEGERS and not 0 <= length <= _MAX_INTEGER_BYTES:
-                    raise broken(f"an integer of {length} bytes")
-                if length > MAX_TEXT:
-                    raise broken(f"a text has {length} bytes, more than the {MAX_TEXT} that are read")
-                part = raw[at : at + length]
-                if len(part) < length:
-                    raise _cut_off(end)
-                at += length
-                push(part.decode("utf-8") if opcode in _TEXTS else _signed(part))
-            elif opcode in _NUMBERS:
-                form = _NUMBERS[opcode]
-                (number,) = form.unpack_from(raw, at)
-                at += form.size
-                if not math.isfinite(number):
-                    raise broken(f"{number} is no number")
-                push(number)
-            elif opcode in _EMPTY:
-                push(_EMPTY[opcode]())
-            elif opcode in _TUPLES:
-                push(_taken(stack, len(stack) - _TUPLES[opcode]))
-            elif opcode in _CONSTANTS:
-                push(_CONSTANTS[opcode])
+    def run(self) -> Any:
+        """Return the only value. Raises `Unreadable`."""
+        actions = self._actions
+        try:
+            for _ in range(MAX_OPCODES):
+                opcode = self._raw[self._at]
+                self._at += 1
+                if opcode == _STOP:
+                    break
+                if opcode not in actions:
+                    shown = repr(chr(opcode)) if 32 < opcode < 127 else hex(opcode)
+                    why = f"opcode {shown} is not one of plain values, as a snapshot has, and nothing of it is run"
+                    raise self._broken(why)
+                actions[opcode]()
             else:
-                shown = repr(chr(opcode)) if 32 < opcode < 127 else hex(opcode)
-                raise broken(f"opcode {shown} is not one of plain values, as a snapshot has, and nothing of it is run")
-        else:
-            raise Unreadable(f"it has more than the {MAX_OPCODES} opcodes of a pickle that are read{_RECORD_LESS}")
-    except (IndexError, KeyError, StructError) as error:
-        if isinstance(error, StructError) or at >= end:
-            raise _cut_off(end) from error
-        raise broken("it takes a value that is not there") from error
-    except UnicodeDecodeError as error:
-        raise broken("a text is not UTF-8") from error
-    if len(stack) != 1 or marks:
-        raise broken("it does not end with one value")
-    if at != end:
-        raise broken(f"it ends here, and {end - at} bytes follow")
-    return stack[0]
+                raise Unreadable(f"it has more than the {MAX_OPCODES} opcodes of a pickle that are read{_RECORD_LESS}")
+        except (IndexError, KeyError, StructError) as error:
+            if isinstance(error, StructError) or self._at >= len(self._raw):
+                raise self._cut_off() from error
+            raise self._broken("it takes a value that is not there") from error
+        if len(self._stack) != 1 or self._marks:
+            raise self._broken("it does not end with one value")
+        if self._at != len(self._raw):
+            raise self._broken(f"it ends here, and {len(self._raw) - self._at} bytes follow")
+        return self._stack[0]
 
+    def _broken(self, why: str) -> Unreadable:
+        return Unreadable(f"it is not a snapshot of torch's allocator: {why} (byte {self._at})")
 
-def _cut_off(end: int) -> Unreadable:
-    return Unreadable(f"it is cut off: it ends at byte {end}, in the middle of a value")
+    def _cut_off(self) -> Unreadable:
+        return Unreadable(f"it is cut off: it ends at byte {len(self._raw)}, in the middle of a value")
+
+    # -- bytes behind an opcode ------------------------------------------------------------------------------------------
+
+    def _take(self, form: Struct) -> Any:
+        (found,) = form.unpack_from(self._raw, self._at)
+        self._at += form.size
+        return found
+
+    def _take_bytes(self, count: int) -> bytes:
+        found = self._raw[self._at : self._at + count]
+        if len(found) < count:
+            raise self._cut_off()
+        self._at += count
+        return found
+
+    # -- values ----------------------------------------------------------------------------------------------------------
+
+    def _push(self, value: Any) -> None:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise _too_large()
+        self._stack.append(value)
+
+    def _empty(self, kind: type[Any]) -> None:
+        self._push(kind())
+
+    def _number(self, form: Struct) -> None:
+        number = self._take(form)
+        if not math.isfinite(number):
+            raise self._broken(f"{number} is no number")
+        self._push(number)
+
+    def _integer(self, form: Struct) -> None:
+        count = self._take(form)
+        if not 0 <= count <= _MAX_INTEGER_BYTES:
+            raise self._broken(f"an integer of {count} bytes")
+        self._push(_signed(self._take_bytes(count)))
+
+    def _text(self, form: Struct) -> None:
+        count = self._take(form)
+        if count > MAX_TEXT:
+            raise self._broken(f"a text has {count} bytes, more than the {MAX_TEXT} that are read")
+        try:
+            self._push(self._take_bytes(count).decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise self._broken("a text is not UTF-8") from error
+
+    # -- the memo --------------------------------------------------------------------------------------------------------
+
+    def _again(self, form: Struct) -> None:
+        self._stack.append(self._memo[self._take(form)])
+
+    def _remember(self, form: Struct) -> None:
+        self._remember_as(self._take(form))
+
+    def _remember_next(self) -> None:
+        self._remember_as(len(self._memo))
+
+    def _remember_as(self, number: int) -> None:
+        self._memo[number] = self._stack[-1]
+        if len(self._memo) > MAX_VALUES:
+            raise _too_large()
+
+    # -- values in each other --------------------------------------------------------------------------------------------
+
+    def _mark(self) -> None:
+        self._marks.append(len(self._stack))
+
+    def _from(self, first: int) -> list[Any]:
+        """Return and remove the values from a place of the stack on. Raises `IndexError`."""
+        if not 0 <= first <= len(self._stack):
+            raise IndexError(first)
+        found = self._stack[first:]
+        del self._stack[first:]
+        return found
+
+    def _tuple(self) -> None:
+        self._push(self._from(self._marks.pop()))
+
+    def _tuple_of(self, count: int) -> None:
+        self._push(self._from(len(self._stack) - count))
+
+    def _append(self) -> None:
+        self._extend(self._from(len(self._stack) - 1))
+
+    def _append_all(self) -> None:
+        self._extend(self._from(self._marks.pop()))
+
+    def _extend(self, values: list[Any]) -> None:
+        found = self._stack[-1]
+        if type(found) is not list:
+            raise self._broken("a value is added to what is no list")
+        found.extend(values)
+
+    def _set(self) -> None:
+        self._update(self._from(len(self._stack) - 2))
+
+    def _set_all(self) -> None:
+        self._update(self._from(self._marks.pop()))
+
+    def _update(self, pairs: list[Any]) -> None:
+        found = self._stack[-1]
+        if type(found) is not dict or len(pairs) % 2:
+            raise self._broken("a key is set in what has no keys")
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            if type(key) is not str:
+                raise self._broken("a key is no text")
+            if key in found:
+                raise self._broken(f"an object has the key {key[:80]!r} twice")
+            found[key] = len(value) if key == _FRAMES and type(value) is list else value
 
 
 def _too_large() -> Unreadable:
@@ -174,32 +228,6 @@ def _signed(raw: bytes) -> int:
     """Return an integer; one of 64 bits has the sign of its bits: some writers have addresses with it, some without."""
     found = int.from_bytes(raw, "little", signed=True)
     return found - 2**64 if 2**63 <= found < 2**64 else found
-
-
-def _taken(stack: list[Any], first: int) -> list[Any]:
-    """Return and remove the values from a place on. Raises `IndexError`."""
-    if not 0 <= first <= len(stack):
-        raise IndexError(first)
-    found = stack[first:]
-    del stack[first:]
-    return found
-
-
-def _list(found: Any, broken: Callable[[str], Unreadable]) -> list[Any]:
-    if type(found) is not list:
-        raise broken("a value is added to what is no list")
-    return found
-
-
-def _set(found: Any, pairs: list[Any], broken: Callable[[str], Unreadable]) -> None:
-    if type(found) is not dict or len(pairs) % 2:
-        raise broken("a key is set in what has no keys")
-    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        if type(key) is not str:
-            raise broken("a key is no text")
-        if key in found:
-            raise broken(f"an object has the key {key[:80]!r} twice")
-        found[key] = len(value) if key == _FRAMES and type(value) is list else value
 
 
 def _refuse_large(document: Any) -> None:

@@ -14,7 +14,8 @@ select cycle, file, row, path, total_size_bytes, found from segment_sums where f
 -- code: I107
 -- needs: memory_snapshot_segments, memory_snapshot_blocks
 -- in: memory_snapshot_segments
--- about: What is in use, and active (in use or waiting to be free), is what the blocks of the segment say, to the byte; so is what was asked for in active ones.
+-- about: What is in use, what is active (in use or waiting to be free), and what was asked for in active blocks: each is the sum of the
+--   blocks, to the byte.
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (snapshot)
 -- message: {what} of a segment is {stated} bytes, of its blocks {found}
 select cycle, file, row, path, what, stated, found
@@ -30,7 +31,7 @@ where stated <> found
 -- in: memory_snapshot_blocks
 -- about: The first block begins with the segment, each other where the one before ends.
 -- source: torch: torch/csrc/cuda/Module.cpp (memorySnapshot)
--- message: a block is at {address}, and the one before ends at {expected}
+-- message: a block is at {address}; its segment begins, or the block before ends, at {expected}
 select cycle, file, row, path, address, expected from placed_blocks where address <> expected
 
 -- check: free_blocks_are_merged
@@ -87,7 +88,7 @@ where time_ns < before_ns
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (malloc, free, free_block, release_block)
 -- message: {action} at address {addr}, {after} {before}
 select cycle, file, row, path, action, addr, if(before = action, 'after another', 'after') as after, before
-from block_history
+from address_history
 where action = 'alloc' and before <> 'free_completed' or action = 'free_requested' and before <> 'alloc'
   or action = 'free_completed' and before <> 'free_requested' or action like 'segment_%' and before = action
 
@@ -100,6 +101,6 @@ where action = 'alloc' and before <> 'free_completed' or action = 'free_requeste
 -- source: torch: c10/cuda/CUDACachingAllocator.cpp (free, free_block)
 -- message: {action} of {size_bytes} bytes at {addr}, and {before} of {before_bytes} before
 select cycle, file, row, path, action, size_bytes, addr, before, before_bytes
-from block_history
+from address_history
 where (before = 'alloc' and action = 'free_requested' or before = 'free_requested' and action = 'free_completed')
   and size_bytes <> before_bytes

@@ -14,8 +14,7 @@ on sums.cycle = segments.cycle and sums.file = segments.file and sums.parent = s
 
 -- Blocks with the address that follows from those before, and the state of the one before.
 create view placed_blocks as
-select blocks.*, segments.device::varchar as device,
-  segments.address + coalesce(sum(size_bytes) over (
+select blocks.*, segments.address + coalesce(sum(size_bytes) over (
     partition by blocks.cycle, blocks.file, parent order by blocks.row rows between unbounded preceding and 1 preceding), 0) as expected,
   lag(state) over (partition by blocks.cycle, blocks.file, parent order by blocks.row) as before
 from memory_snapshot_blocks as blocks
@@ -23,7 +22,7 @@ join memory_snapshot_segments as segments
 on segments.cycle = blocks.cycle and segments.file = blocks.file and segments.row = blocks.parent;
 
 -- What happened to blocks and segments, with what happened to the same address before; of devices whose history has all of it.
-create view block_history as
+create view address_history as
 select *, lag(action) over before as before, lag(size_bytes) over before as before_bytes
 from memory_snapshot_entries
 semi join (
