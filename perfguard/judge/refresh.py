@@ -231,6 +231,8 @@ def _result(old: Baseline, stored: Baseline, changes: list[Change], refused: Fin
 #: The machine's state during the measurement of a step's cost: the cost of one day must not get the load of another.
 _STATE_OF_THE_MACHINE = (("run_calibration", ""), ("run_machine_load", ""))
 #: The step's milliseconds: CPU time, and time with its waits.
+#: What counts the subjects of times, by what these are.
+_COUNTS = {"operator": "operator_calls", "kernel": "kernel_calls"}
 _OF_THE_STEP = (("run_cpu_time", ""), (FRESH_TIME, ""))
 _WAITS: Key = ("run_blocked_time", "")
 
@@ -314,9 +316,10 @@ class _Terms:
         return tuple(sorted(found.values(), key=lambda one: one.key))
 
     def _with_time_off(self, metric: Metric, was: Measurement | None, now: Measurement | None) -> list[Measurement]:
-        """Return the time to store if time is off: the stored one, unless its operator is gone."""
+        """Return the time to store if time is off: the stored one, unless its operator or kernel is gone."""
         if was is not None:
-            is_kept = metric.gated or not was.subject or ("operator_calls", was.subject) in self.after
+            counts = _COUNTS.get(metric.subject)
+            is_kept = metric.gated or counts is None or (counts, was.subject) in self.after
             return [was] if is_kept else []
         # The stored times belong to their machine, without times of another one.
         return [now] if now is not None and not self.other_machine else []

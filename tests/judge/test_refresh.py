@@ -279,6 +279,23 @@ def test_with_time_off_stored_times_stay(calls):
     assert STEP in found.stored.measurements
 
 
+@pytest.mark.parametrize(
+    ("time", "subject", "counted", "stays"),
+    [
+        ("profiled_step_part", "idle", CALLS, True),
+        ("device_idle", "cuda:0", CALLS, True),
+        ("operator_time", "MatMul", CALLS, True),
+        ("operator_time", "Add", CALLS, False),
+        ("kernel_time", "gemm", measured("kernel_calls", 1, "gemm"), True),
+        ("kernel_time", "gemm", CALLS, False),
+    ],
+)
+def test_with_time_off_a_stored_time_stays_unless_what_it_is_of_is_gone(time, subject, counted, stays):
+    one = measured(time, 5.0, subject)
+    found = refresh([counted, one], [replace(counted, value=1)], policy=Policy(judge_time=False))
+    assert (one in found.stored.measurements) is stays
+
+
 @pytest.mark.parametrize(("time", "runs"), [(False, 5), (True, 1)])
 def test_times_that_stay_are_of_as_many_processes_as_before(time, runs):
     old, new = baseline(CALLS, STEP, runs=5), baseline(replace(CALLS, value=1), STEP, runs=1)
