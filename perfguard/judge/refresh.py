@@ -230,9 +230,9 @@ def _result(old: Baseline, stored: Baseline, changes: list[Change], refused: Fin
 
 #: The machine's state during the measurement of a step's cost: the cost of one day must not get the load of another.
 _STATE_OF_THE_MACHINE = (("run_calibration", ""), ("run_machine_load", ""))
-#: The step's milliseconds: CPU time, and time with its waits.
 #: What counts the subjects of times, by what these are.
 _COUNTS = {"operator": "operator_calls", "kernel": "kernel_calls"}
+#: The step's milliseconds: CPU time, and time with its waits.
 _OF_THE_STEP = (("run_cpu_time", ""), (FRESH_TIME, ""))
 _WAITS: Key = ("run_blocked_time", "")
 
