@@ -90,7 +90,7 @@ class Server:
             stdout=subprocess.DEVNULL,  # the server that pg_ctl leaves behind would keep a pipe open
             stderr=subprocess.DEVNULL,
             env={**os.environ, "LC_ALL": "C.UTF-8", "HOME": str(self._place)},
-            timeout=120,
+            timeout=600,
             check=False,
             **options,
         )

@@ -34,7 +34,7 @@ def git(place: Path, *words: object) -> str:
     return done.stdout.rstrip("\n")
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 300) -> None:
     """Wait until a condition holds, which it must do in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -115,7 +115,7 @@ def test_a_process_ends_with_the_one_that_started_it(packages):
         f"child = subprocess.Popen({command!r}, stdout=subprocess.PIPE, start_new_session=True); "
         "child.stdout.readline(); os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", parent], stderr=subprocess.PIPE, timeout=600, check=False)
     assert done.returncode == -9
 
 
@@ -123,14 +123,14 @@ def test_a_process_ends_with_the_one_that_started_it(packages):
 
 
 def test_another_python_imports_nothing_of_the_working_directory(trapped, marker):
-    done = child.ask(sys.executable, "import json, mine; print(mine.__file__)", environment=os.environ, timeout_s=60)
+    done = child.ask(sys.executable, "import json, mine; print(mine.__file__)", environment=os.environ, timeout_s=600)
     assert "No module named 'mine'" in done.stderr
     assert not marker.exists()
 
 
 def test_another_python_has_the_places_of_pythonpath_and_not_the_empty_ones(trapped, marker, packages):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(("", "../packages"))}
-    done = child.ask(sys.executable, "import json, mine; print(mine.__file__)", environment=environment, timeout_s=60)
+    done = child.ask(sys.executable, "import json, mine; print(mine.__file__)", environment=environment, timeout_s=600)
     assert done.stdout.strip() == str(packages / "mine.py")
     assert not marker.exists()
 
@@ -139,7 +139,7 @@ def test_another_python_may_be_named_from_here(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     monkeypatch.chdir(tmp_path)
-    assert child.ask("bin/python", "print(1)", environment=os.environ, timeout_s=60).stdout == "1\n"
+    assert child.ask("bin/python", "print(1)", environment=os.environ, timeout_s=600).stdout == "1\n"
 
 
 # -- a stranger's directory ----------------------------------------------------------------------------------------------

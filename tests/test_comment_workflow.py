@@ -57,7 +57,7 @@ def rendered(reports: Path) -> str:
         "COMMENT": str(place / "comment"),
     }
     command = ["bash", "-e", "-c", step_of("render", "Render the reports")["run"]]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     return (place / "comment" / "comment.md").read_text(encoding="utf-8")
 
@@ -80,7 +80,7 @@ def run(github: GitHub, artifact: Path) -> tuple[int, str]:
         "COMMENT": str(artifact),
     }
     done = subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode, done.stdout + done.stderr

@@ -31,7 +31,7 @@ def python(*arguments: str, place: Path, env: dict[str, str]) -> subprocess.Comp
         env={"PATH": "/usr/bin:/bin", **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
 

@@ -92,6 +92,10 @@ def test_what_is_no_toml_is_refused_in_words(text, words):
     assert len(str(raised.value)) < 300
 
 
+#: What is read in a fraction of a second ends by then on any machine; what grows by the square takes hours.
+_SECONDS = 100.0
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -107,7 +111,7 @@ def test_what_is_no_toml_is_refused_in_words(text, words):
 def test_what_is_long_is_read_at_once(text):
     begun_s = time.process_time()
     assert toml_of(text)
-    assert time.process_time() - begun_s < 5
+    assert time.process_time() - begun_s < _SECONDS
 
 
 def test_a_key_of_some_parts_is_read():

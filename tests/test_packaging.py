@@ -89,7 +89,7 @@ def installed(wheel, tmp_path_factory) -> Path:
 def call(*arguments: str, cwd: Path, first_on_path: Path) -> str:
     environment = {**os.environ, "PYTHONPATH": str(first_on_path)}
     found = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert found.returncode == 0, found.stderr
     return found.stdout

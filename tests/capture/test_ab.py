@@ -115,12 +115,12 @@ if name == "current" and not os.path.exists({str(tmp_path / "once")!r}):
         ("raise SystemError('no such thing')", "pass", "of the base ended with status 1 and timed nothing: SystemError: no"),
         ("", "if turn == 3 and name == 'base': os.abort()", "of the base was ended by SIGABRT"),
         ("tell({'ended': 'the loader ended after 7 timed steps; give it more.'})", "pass", "of the base ended early: the lo"),
-        ("", "if turn == 2 and name == 'current': time.sleep(600)", "of the current side was ended after 3 seconds"),
+        ("", "if turn == 2 and name == 'current': time.sleep(600)", "of the current side was ended after 8 seconds"),
     ],
 )  # fmt: skip
 @pytest.mark.variants(2)
 def test_where_no_pair_leaves_a_time_the_reason_is_told(place, sides, child, monkeypatch, first, each, reason):
-    monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 3.0 if "sleep" in each else 60.0)
+    monkeypatch.setattr(timing.thresholds, "LEAST_TIMEOUT_S", 8.0 if "sleep" in each else 60.0)
     child(in_turns(first, each))
     found = time_pairs(*sides, place, processes=5, together=False, show=quiet)
     assert found.timings == ()
@@ -229,11 +229,11 @@ facts = {"status": 4 if missing else 0, "places": places}
 open(asked["result"], "w").write(json.dumps({**facts, "reasons": {"seen": " ".join(asked["arguments"][:2])}}))
 """
     child(code)
-    recorded = record(base, place, ["new.py", "newer.py", "old.py"], time=False, timeout_s=60)
+    recorded = record(base, place, ["new.py", "newer.py", "old.py"], time=False, timeout_s=600)
     assert (recorded.status, recorded.not_found) == (0, ())
     assert recorded.reasons["seen"].startswith("old.py")
     # Where nothing that was named is left, the whole suite is not what was asked for.
-    alone = record(base, place, ["new.py", "-k", "mlp"], time=False, timeout_s=60)
+    alone = record(base, place, ["new.py", "-k", "mlp"], time=False, timeout_s=600)
     assert (alone.status, alone.not_found) == (4, ("new.py",))
 
 
@@ -243,7 +243,7 @@ import json, sys
 print("ERROR: file or directory not found: new.py")
 open(json.load(open(sys.argv[1]))["result"], "w").write(json.dumps({"status": 1, "places": ["new.py", "old.py"]}))
 """)
-    assert record(sides[0][0], place, ["new.py", "old.py"], time=False, timeout_s=60).not_found == ()
+    assert record(sides[0][0], place, ["new.py", "old.py"], time=False, timeout_s=600).not_found == ()
 
 
 def test_a_child_is_given_nothing_of_the_users_to_write_into(place, sides, child):
@@ -255,7 +255,7 @@ found = [tempfile.gettempdir(), str(sys.dont_write_bytecode), *(a for a in asked
 open(asked["result"], "w").write(json.dumps({"status": 0, "reasons": {"seen": "\\n".join(found)}}))
 """
     child(code)
-    seen = record(base, place, [], time=True, timeout_s=60).reasons["seen"].splitlines()
+    seen = record(base, place, [], time=True, timeout_s=600).reasons["seen"].splitlines()
     assert seen[1] == "True"
     assert all(str(place.directory) in one or one == f"log_file={os.devnull}" for one in (seen[0], *seen[2:]))
 

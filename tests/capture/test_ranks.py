@@ -33,7 +33,7 @@ def run(launcher: str, directory: Path, window: str | None = "3:5") -> ScriptRun
         window=None if window is None else StepWindow.from_text(window),
         launcher=launcher,
         ranks=2,
-        timeout_s=120,
+        timeout_s=600,
     )
     return run_script(script, workload="ranks", directory=directory)
 
@@ -179,7 +179,7 @@ def test_ranks_that_the_script_starts_itself_are_told_apart(tmp_path, monkeypatc
     pytest.importorskip("torch", reason="pip install -e '.[models]'")
     monkeypatch.setenv("STORE", str(tmp_path / "store"))
     command = (sys.executable, str(SCRIPTS / "run_loops.py"), "ranks")
-    script = Script(command=command, window=StepWindow.from_text("3:5"), timeout_s=120)
+    script = Script(command=command, window=StepWindow.from_text("3:5"), timeout_s=600)
     done = run_script(script, workload="ranks", directory=tmp_path / "out")
     assert done.recording.ending is Ending.COMPLETE, done.recording.reason
     assert (done.recording.fingerprint.world_size, done.recording.ranks) == (2, (0, 1))

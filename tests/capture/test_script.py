@@ -158,20 +158,21 @@ def test_a_loader_that_is_late_fails(tmp_path):
     path = tmp_path / "late.py"
     path.write_text(LATE, encoding="utf-8")
     policy = Policy()
-    base, same, late = (
+    base, late = (
         examine(
             run(tmp_path, str(path), seconds, window="9:10", place=place).recording, workload="a script", policy=policy
         )
-        for place, seconds in (("base", "0"), ("same", "0"), ("late", "0.05"))
+        for place, seconds in (("base", "0"), ("late", "0.5"))
     )
     pauses = [step.pause_ns for step in late.steps]
     assert pauses[0] is None
-    assert min(pauses[1:]) >= 50_000_000
+    # The clocks of the profiler and of the system run apart by up to some hundredths.
+    assert min(pauses[1:]) >= 400_000_000
     errors = [
-        [found.place for found in compare(base, one, policy=policy).findings if found.severity is Severity.ERROR]
-        for one in (same, late)
+        [found.place for found in compare(one, other, policy=policy).findings if found.severity is Severity.ERROR]
+        for one, other in ((base, late), (late, base))
     ]
-    assert errors == [[], ["pause_between_steps"]]
+    assert errors == [["pause_between_steps"], []]
 
 
 @pytest.mark.parametrize(

@@ -753,7 +753,7 @@ def test_nothing_is_left_of_a_comparison_that_was_ended(checkout, number):
         wait_until(running.is_file)
         assert len(checkout.git("worktree", "list").splitlines()) == 2
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     if number == signal.SIGINT:
         assert process.returncode == 2
         assert "perfguard: stopped before the end" in out + err

@@ -32,7 +32,7 @@ def test_compare_shows_how_many_bytes_it_has_read_and_takes_that_away():
 
 @pytest.mark.exhaustive
 def test_a_pipe_sees_nothing_of_it():
-    done = subprocess.run(COMPARE, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(COMPARE, capture_output=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"\r" not in done.stdout
 

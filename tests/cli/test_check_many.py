@@ -211,7 +211,7 @@ def test_ctrl_c_ends_it_with_a_sentence_and_leaves_no_process(many, jobs):
 
     wait_until(has_begun)
     os.killpg(process.pid, signal.SIGINT)
-    output, error = process.communicate(timeout=60)
+    output, error = process.communicate(timeout=600)
     assert (process.returncode, output) == (2, ""), error
     assert error.strip() == "perfguard: stopped before the end; nothing more was done."
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

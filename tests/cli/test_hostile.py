@@ -563,8 +563,8 @@ def test_an_input_that_exhausts_ends_in_one_sentence(tmp_path, monkeypatch, name
     assert words in cost.text
     assert "Traceback" not in cost.text
     if (name, part) in GROWING:
-        # What every command costs is in both.
-        assert cost.cpu_s < 6 * cost_of(part / 4).cpu_s
+        # Four times as much; sixteen times where each looks at all the others. No machine is that uneven.
+        assert cost.cpu_s < 12 * cost_of(part / 4).cpu_s
 
 
 #: Formats of which no reader can tell some damages from what is right: more of a log, a text in a drawing or in a line that

@@ -25,7 +25,7 @@ def piped(*arguments: object, encoding: str = "utf-8", **environment: str) -> tu
     done = subprocess.run(
         [SCRIPT, *map(str, arguments)],
         capture_output=True,
-        timeout=120,
+        timeout=600,
         check=False,
         env={**os.environ, "PYTHONIOENCODING": encoding, **environment},
     )
@@ -123,7 +123,7 @@ def _in_the_c_locale(*arguments: object) -> tuple[int, str, str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONIOENCODING"}
     environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = subprocess.run(
-        [SCRIPT, *map(str, arguments)], capture_output=True, timeout=120, check=False, env=environment
+        [SCRIPT, *map(str, arguments)], capture_output=True, timeout=600, check=False, env=environment
     )
     return done.returncode, done.stdout.decode("ascii"), done.stderr.decode("ascii")
 

@@ -48,7 +48,7 @@ def cluster():
 def scheduler(cluster):
     """Return the address of the scheduler once both workers are there: a test that killed one does not wait for the next."""
     with dask_distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=600)
     return cluster.scheduler_address
 
 

@@ -1098,7 +1098,7 @@ def wheels(tmp_path_factory):
                 str(place),
             ]
             command = [*pip, f"mindformers=={version}", *needs]
-            done = run_program(*command, timeout=240)
+            done = run_program(*command, timeout=600)
             if done.returncode:
                 pytest.skip(f"mindformers {version} cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
             places[version] = place

@@ -542,7 +542,7 @@ def test_ctrl_c_ends_the_analysis_and_leaves_the_recording_as_it_was(tmp_path, s
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         wait_until((tmp_path / "call.json").is_file)
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "stopped before the end" in stderr
     assert contents(out, without=()) == before

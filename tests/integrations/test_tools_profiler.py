@@ -68,7 +68,7 @@ def child(*arguments: object, ranks: int = 1, **environment: str) -> subprocess.
     launcher = [sys.executable]
     if ranks > 1:
         launcher += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return run_program(*launcher, SCRIPT, *arguments, timeout=120, **environment)
+    return run_program(*launcher, SCRIPT, *arguments, timeout=600, **environment)
 
 
 def steps_marked(directory: Path) -> list[str]:

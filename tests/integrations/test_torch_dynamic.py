@@ -192,7 +192,7 @@ def test_edited_from_outside_while_a_loop_waits_for_nobody():
             wait_until(lambda number=number: log().count("Stop Dynamic Profiler at ") == number)
     finally:
         Path("enough").touch()
-        out, _ = loop.communicate(timeout=60)
+        out, _ = loop.communicate(timeout=600)
 
     assert loop.returncode == 0
     assert [one.rpartition("_")[2] for one in out.splitlines()[-1].split()] == ["2:complete", "3:complete"], log()

@@ -37,7 +37,7 @@ from perfguard import thresholds
 IN_A_PROCESS = "PERFGUARD_CONTROLLED" in os.environ
 thresholds.WINDOW_S, thresholds.WARMUP_S, thresholds.BUSY_SHARE = 0.02, 0.02, 1.0
 thresholds.CALIBRATION_MOVED = 10.0
-thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR, thresholds.MOST_RUNS = 10.0, 0.0, 3
+thresholds.LEAST_TIMEOUT_S, thresholds.TIMEOUT_FACTOR, thresholds.MOST_RUNS = 40.0, 0.0, 3
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "big: needs much")
@@ -230,12 +230,12 @@ def test_a_place_of_temporary_files_that_is_gone_is_said_in_a_sentence(module_pr
 def test_a_limit_of_pytest_timeout_ends_where_the_timed_processes_begin(module_project):
     """They have limits of their own; the first test of a file waits for the processes that time all of them."""
     pytest.importorskip("pytest_timeout", reason="pytest-timeout is not installed: pip install -e '.[test]'")
-    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(10 if IN_A_PROCESS else 0)\n"
+    slow = "@pytest.fixture(autouse=True)\ndef slow():\n    import time\n    time.sleep(20 if IN_A_PROCESS else 0)\n"
     conftest = f"{CONFTEST}\n{slow}\nthresholds.LEAST_TIMEOUT_S = 300.0\n"
     project = written(module_project("limited"), conftest)
     project.write("test_limited.py", HEAD + "def test_limited(perfguard):\n    perfguard(product)\n")
     # Each of the two processes is within the limit, both together are not.
-    run = project.run("--perfguard-update", "-m", "big", "-o", "timeout=15")
+    run = project.run("--perfguard-update", "-m", "big", "-o", "timeout=35")
     assert (run.status, run.counts) == (0, {"passed": 1}), run.text
 
 
