@@ -87,3 +87,57 @@ create macro inputs_in(shapes, kinds) as array_to_string(list_transform(
 -- and `types` are JSON; null for other JSON than torch writes.
 create macro inputs_of(dims, types) as inputs_in(
   list_transform(from_json(dims, '["json"]'), lambda one: replace(replace(one::varchar, ' ', ''), ',', ', ')), from_json(types, '["varchar"]'));
+
+-- What a call of CANN does, by the level that the writer gives it and its name (AscendCL, acl_rt.h and acl_mdl.h of CANN 5 to 9). A call of
+-- the level Runtime is a part of one of AscendCL. A copy that is no asynchronous one waits for itself, not for what was asked for before.
+create macro kind_of_cann(level, name) as case
+  when level = 'node' and name = 'launch' then 'kernel'
+  when level <> 'acl' then 'other'
+  when regexp_full_match(name, 'aclrtSynchronize(Device|Event|Stream)(WithTimeout)?') then 'synchronise'
+  when starts_with(name, 'aclrtMemcpy') then 'copy'
+  when starts_with(name, 'aclrtMemset') then 'set'
+  when regexp_matches(name, '^aclmdl(RI)?Execute') then 'graph'
+  else 'other' end;
+
+-- Calls with the innermost operator around each on its thread (`operator`). `calls`: cycle, tid, row, start_ns and others; `operators`:
+-- cycle, tid, name, start_ns, end_ns. Operators of a thread lie in each other or beside each other, so the one around a call is the last
+-- that began at the depth of the call.
+create macro inside_of(calls, operators) as table
+with used as (
+  select * from query_table(operators) where end_ns > start_ns and (cycle, tid) in (select (cycle, tid) from query_table(calls))),
+edges as (
+  select cycle, tid, start_ns as at_ns, 1 as change, end_ns, name, null::bigint as row from used
+  union all
+  select cycle, tid, end_ns, -1, null, null, null from used
+  union all
+  select cycle, tid, start_ns, 0, null, null, row from query_table(calls)),
+placed as (
+  select *, row_number() over in_time as place, sum(change) over in_time as depth
+  from edges
+  window in_time as (
+    partition by cycle, tid order by at_ns, if(change = 0, 2, change), end_ns desc rows unbounded preceding)),
+around as (
+  select cycle, tid, row, change, depth,
+    arg_max(name, place) filter (change = 1) over (partition by cycle, tid, depth order by place rows unbounded preceding) as operator
+  from placed where change >= 0)
+select found.*, if(depth > 0, around.operator, null) as operator
+from query_table(calls) as found
+left join around on around.cycle = found.cycle and around.row = found.row and around.change = 0;
+
+-- Waits of each step for a device, a sample a step or one of the window where none is known, and which operators they are of in all.
+-- `of_waits`: cycle, step, name; `of_recorded`: the cycles whose calls were recorded.
+create macro waits_by_step(of_waits, of_recorded) as table
+with counts as (select cycle, step, count(*) as waits from query_table(of_waits) group by all),
+samples as (
+  select windows.cycle, list(coalesce(waits, 0) order by windows.step) as waits
+  from (
+    select cycle, step, windows.steps from windows left join steps using (cycle)
+    where (step is not null or windows.steps is null) and cycle in (select cycle from query_table(of_recorded))) as windows
+  left join counts on counts.cycle = windows.cycle and counts.step is not distinct from windows.step
+  group by windows.cycle),
+named as (
+  select cycle, map_from_entries(list({'name': name, 'waits': waits} order by name)) as operators
+  from (
+    select cycle, name, count(*) as waits from query_table(of_waits) where step is not null or cycle not in (select cycle from steps) group by all)
+  group by cycle)
+select cycle, '' as subject, waits, coalesce(operators, map {}) as operators from samples left join named using (cycle);

@@ -71,8 +71,8 @@ def test_every_question_can_be_asked_of_real_output(place):
     ("layout", "filled"),
     [
         ("pt-torch", {"operators", "memory", "steps"}),
-        ("pt-npu", {"operators", "kernels", "memory", "collectives", "steps"}),
-        ("ms-2.5+", {"kernels", "memory", "collectives", "steps"}),
+        ("pt-npu", {"operators", "launches", "kernels", "memory", "collectives", "steps"}),
+        ("ms-2.5+", {"launches", "kernels", "memory", "collectives", "steps"}),
         ("ms-2.5+cpu", {"operators"}),
         ("ms-2.0", {"kernels"}),
         ("ms-1.x", {"kernels"}),

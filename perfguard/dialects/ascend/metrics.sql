@@ -16,3 +16,9 @@ from counters where subject <> ''
 -- digits: 3
 -- about: By the counters of the trace.
 select cycle, device as subject, mean from mean_over_time('counters_in_trace_views', 'clock_mhz')
+
+-- metric: synchronisations, waiting_operators
+-- needs: windows, view_spans, processes
+-- about: Calls of AscendCL that make the host wait for its device, by the step in which they begin, and the operators around them. Not
+--   measured where the trace has no call of AscendCL at all (level 0).
+from waits_by_step('waits_in_trace_views', 'cann_recorded')

@@ -362,3 +362,34 @@ create view counters_in_trace_views as
 select cycle, row, 'npu:' || (try_cast(process as bigint) % 32) as device, 'clock_mhz' as name, time_ns, mhz as value
 from clocks join threads on threads.number = clocks.thread
 where mhz > 0 and not isnan(mhz);
+
+-- Calls of CANN, which msprof draws as `level@name`, at the depth of the thread that made them.
+create view cann_calls as
+select events.cycle, events.row, steps.step, if(parts[1] = 'AscendCL', 'acl', lower(parts[1])) as level, parts[2] as name,
+  kind_of_cann(level, parts[2]) as kind, events.thread, trim(word(depth), '"') as tid, events.start_ns, duration_ns
+from view_spans as events
+join (
+  select number, [string_split(text, '@')[1], regexp_extract(text, '^[^@]*@(.*)$', 1)] as parts
+  from words where contains(text, '@')) as names on names.number = events.name
+join lanes using (cycle, thread)
+left join step_ranges as steps on steps.cycle = events.cycle and events.start_ns between steps.start_ns and steps.end_ns
+  and events.start_ns < next_ns
+where lanes.name = number_of('CANN') and events.start_ns is not null;
+
+create view cann_callers as
+select events.cycle, trim(word(depth), '"') as tid, words.text as name, events.start_ns, events.start_ns + duration_ns as end_ns
+from view_spans as events
+join words on words.number = events.name
+join lanes using (cycle, thread)
+where category = number_of('cpu_op') and not starts_with(words.text, 'ProfilerStep#') and duration_ns is not null;
+
+create view launches_in_trace_views as
+select cycle, row, step, name, kind, thread, operator, start_ns, duration_ns from inside_of('cann_calls', 'cann_callers');
+
+-- Cycles whose calls of AscendCL were recorded: from level 1 on.
+create view cann_recorded as select distinct cycle from cann_calls where level = 'acl';
+
+create view cann_waits as select * from cann_calls where kind = 'synchronise';
+
+create view waits_in_trace_views as
+select cycle, step, coalesce(operator, name) as name from inside_of('cann_waits', 'cann_callers');

@@ -215,7 +215,7 @@ create view kernels_in_lists as
 select cycle, step, name, operator as type, if(is_collective(operator), 'communication', 'compute') as kind, listed.calls, shapes as input_shapes,
   if(is_timeline, start_ns, null) as start_ns, duration_ns
 from listed join windows using (cycle)
-where on_device and listed.calls > 0;
+where on_device and listed.calls > 0 and cycle not in (select cycle from db_task);
 
 -- Steps whose times are known, each up to the next one: what is at an edge is of the later one.
 create view step_ranges as

@@ -13,12 +13,12 @@ with described as (
   select cycle, global_task_id, unnest(arg_min({op_type: op_type, name: name, input_shapes: input_shapes}, row))
   from db_compute_task_info group by cycle, global_task_id),
 kernels as (
-  select tasks.cycle, tasks.row, op_type, name, input_shapes, start_ns, end_ns
+  select tasks.cycle, tasks.row, op_type, name, input_shapes, start_ns, end_ns, device_id as device, stream_id as stream
   from db_task as tasks join described using (cycle, global_task_id)
   union all
-  select cycle, row, op_type, op_name, null, start_ns, end_ns from db_communication_op where op_type is not null)
+  select cycle, row, op_type, op_name, null, start_ns, end_ns, null, null from db_communication_op where op_type is not null)
 select kernels.cycle, row, coalesce(types.text, op_type::varchar) as operator, coalesce(names.text, name::varchar) as name, start_ns,
-  within(end_ns::hugeint - start_ns) as duration_ns, nullif(trim(inputs.text, '"'), 'N/A') as shapes, 1::bigint as calls
+  within(end_ns::hugeint - start_ns) as duration_ns, nullif(trim(inputs.text, '"'), 'N/A') as shapes, 1::bigint as calls, device, stream
 from kernels
 left join db_texts as types on types.cycle = kernels.cycle and types.id = op_type
 left join db_texts as names on names.cycle = kernels.cycle and names.id = name
@@ -402,3 +402,63 @@ create macro not_the_same_tensors(shapes, types, formats) as
 create view counters_in_databases as
 select cycle, row, 'npu:' || device_id as device, 'clock_mhz' as name, timestamp_ns as time_ns, freq_mhz as value
 from db_aicore_freq where freq_mhz > 0;
+
+-- Databases beside which there is no trace: both say the same.
+create view databases_alone as
+select cycle from cycles anti join (select cycle from files where slot = 'trace_view' and file is not null) using (cycle);
+
+-- The steps as the host ran them, each up to the next one; `steps` has them without an end, since the device works behind.
+create view host_steps_in_databases as
+select steps.cycle, step, steps.start_ns, marks.end_ns,
+  coalesce(lead(steps.start_ns) over (partition by steps.cycle order by step), 9223372036854775807) as next_ns
+from steps join db_step_time as marks on marks.cycle = steps.cycle and marks.id = steps.number and marks.start_ns = steps.start_ns;
+
+-- Operators of the host that torch_npu records, of the type 50001 (op) in its ENUM_API_TYPE; steps are marked among them.
+create view db_operators as
+select api.cycle, api.row, names.text as name, global_tid as tid, start_ns, end_ns, input_shapes, input_dtypes
+from db_pytorch_api as api
+join databases_alone using (cycle)
+join db_texts as names on names.cycle = api.cycle and names.id = api.name
+where api.type = 50001 and not starts_with(names.text, 'ProfilerStep#') and start_ns is not null and end_ns is not null;
+
+create view operators_in_databases as
+select ran.cycle, row, step, name, name as type, 1::bigint as calls, shapes.text as input_shapes, types.text as input_types, ran.start_ns,
+  within(ran.end_ns::hugeint - ran.start_ns) as duration_ns
+from db_operators as ran
+left join db_texts as shapes on shapes.cycle = ran.cycle and shapes.id = input_shapes
+left join db_texts as types on types.cycle = ran.cycle and types.id = input_dtypes
+left join host_steps_in_databases as steps on steps.cycle = ran.cycle and ran.start_ns between steps.start_ns and steps.end_ns
+  and ran.start_ns < next_ns;
+
+-- Calls of CANN; levels are msprof's: 20000 AscendCL, 10000 node.
+create view db_calls as
+select api.cycle, api.row, step, case type when 20000 then 'acl' when 10000 then 'node' else 'other' end as level, names.text as name,
+  kind_of_cann(level, names.text) as kind, global_tid as tid, api.start_ns, within(api.end_ns::hugeint - api.start_ns) as duration_ns,
+  connection_id as correlation
+from db_cann_api as api
+join databases_alone using (cycle)
+join db_texts as names on names.cycle = api.cycle and names.id = api.name
+left join host_steps_in_databases as steps on steps.cycle = api.cycle and api.start_ns between steps.start_ns and steps.end_ns
+  and api.start_ns < next_ns
+where api.start_ns is not null;
+
+create view launches_in_databases as
+select cycle, row, step, name, kind, operator, start_ns, duration_ns, correlation from inside_of('db_calls', 'db_operators');
+
+create view db_recorded as select distinct cycle from db_calls where level = 'acl';
+
+create view db_waits as select * from db_calls where kind = 'synchronise';
+
+create view waits_in_databases as
+select cycle, step, coalesce(operator, name) as name from inside_of('db_waits', 'db_operators');
+
+-- Kernels with their device and stream; those of a step are those that start after it began and before the next one does.
+create view kernels_in_databases as
+select ran.cycle, row, step, name, operator as type, if(is_collective(operator), 'communication', 'compute') as kind, calls,
+  'npu:' || device as device, stream, shapes as input_shapes, ran.start_ns, duration_ns
+from database_executions as ran
+asof left join steps on steps.cycle = ran.cycle and steps.start_ns <= ran.start_ns
+where ran.cycle in (select cycle from listed);
+
+create view collectives_in_databases as
+select cycle, row, step, name, coalesce(device, 'npu') as device, start_ns, duration_ns from kernels_in_databases where kind = 'communication';

@@ -213,11 +213,19 @@ left join nesting using (cycle, row)
 where not coalesce(on_device, false);
 
 -- Calls of the runtime or driver with the step that they are inside of, and what they do. `is_inside`: a call of the driver inside of one
--- of the runtime that does the same: SYCL's launches by Level Zero's, CUDA's may by its own, and both are drawn.
+-- of the runtime that does the same: SYCL's launches by Level Zero's, CUDA's may by its own, and both are drawn. Of a copy within a device
+-- CUDA does not make the host wait (Runtime API, "API synchronization behavior", 9.2 to 13.0).
 create view calls_in_steps as
 with kinds as (
-  select calls.*, kind, coalesce(waits, false) as waits, calls.category in (select number from words where ends_with(text, '_driver')) as is_of_driver
-  from runtime_calls as calls left join call_kinds on call_kinds.number = calls.name)
+  select calls.*, kind, coalesce(waits, false) and within_device.correlation is null as waits,
+    calls.category in (select number from words where ends_with(text, '_driver')) as is_of_driver
+  from runtime_calls as calls
+  left join call_kinds on call_kinds.number = calls.name
+  left join (
+    select distinct cycle, correlation from spans
+    where correlation is not null and category in (number_of('gpu_memcpy'), number_of('Memcpy'))
+      and name in (select number from words where starts_with(text, 'Memcpy DtoD'))) as within_device
+    on within_device.cycle = calls.cycle and within_device.correlation = calls.correlation and kind = 'copy')
 select kinds.* exclude (step, is_of_driver), if(steps.end_ns >= kinds.start_ns, kinds.step, null) as step,
   is_of_driver and kind is not null and coalesce(max(if(is_of_driver, null, bounded(kinds.start_ns) + bounded(duration_ns))) over (
     partition by kinds.cycle, kinds.thread, kind order by kinds.start_ns, is_of_driver, kinds.row

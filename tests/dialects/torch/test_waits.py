@@ -167,6 +167,18 @@ def test_which_calls_wait(tmp_path, name, waits):
     assert found["waiting_operators"] == ({"aten::_local_scalar_dense": 1} if waits else {})
 
 
+@pytest.mark.parametrize(("kind", "waits"), [("DtoD (Device -> Device)", 0), ("DtoH (Device -> Pageable)", 1)])
+def test_cuda_does_not_wait_for_a_copy_within_a_device(tmp_path, kind, waits):
+    made = [one for n, ts in enumerate(BOTH) for one in (*item(ts), call("cudaMemcpy", ts + 2, n + 1))]
+    args = {"device": 0, "stream": 7, "bytes": 4}
+    copies = [
+        op(f"Memcpy {kind}", ts + 3, 1, category="gpu_memcpy")
+        | {"pid": 0, "tid": 7, "args": {**args, "correlation": n + 1}}
+        for n, ts in enumerate(BOTH)
+    ]
+    assert a_trace(tmp_path, *made, *copies)["synchronisations"] == waits
+
+
 def test_functions_are_the_innermost_that_are_not_torchs_own(tmp_path):
     def function(name: str, ts: float, dur: float, number: int, parent: int | None) -> Event:
         args = {"Python id": number, "Python parent id": parent}

@@ -1,0 +1,242 @@
+"""Waits for an Ascend device: calls of CANN by step and operator, in a trace and in a database, counted by other means."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfguard.capture.replay import replay
+from perfguard.gate import compare, examine
+from perfguard.judge.tolerance import Policy
+from perfguard.judge.verdict import Outcome, Verdict
+from perfguard.reports.overview import headline
+from perfguard.testing import generate
+from tests.mutation.subjects import corpus_directory
+
+CORPUS = corpus_directory()
+WAIT = "aclrtSynchronizeStreamWithTimeout"
+Span = tuple[Decimal, Decimal, str]
+
+
+def examined(place: Path) -> Verdict:
+    return examine(replay(place), workload="w", policy=Policy())
+
+
+def measured(place: Path) -> dict[str, Any]:
+    found = {one.metric: one.value for one in examined(place).measurements}
+    return {name: found[name] for name in ("synchronisations", "waiting_operators") if name in found}
+
+
+def around(calls: list[Span], operators: list[Span]) -> Counter[str]:
+    """How often each operator is the shortest around a call, one after the other; without one the call itself."""
+    found: Counter[str] = Counter()
+    for begin, _, call in calls:
+        outer = [(end - start, name) for start, end, name in operators if start <= begin <= end]
+        found[min(outer)[1] if outer else call] += 1
+    return found
+
+
+def in_a_trace(path: Path) -> tuple[list[Span], list[Span]]:
+    """The waits inside of a step and the operators of the host, of a trace of one thread that waits."""
+    events = json.loads(path.read_text(), parse_float=Decimal)
+    spans = [
+        (Decimal(one["ts"]), Decimal(one["ts"]) + Decimal(one["dur"]), one) for one in events if one.get("ph") == "X"
+    ]
+    steps = [(start, end) for start, end, one in spans if one["name"].startswith("ProfilerStep#")]
+    calls = [
+        (start, end, one["name"].removeprefix("AscendCL@"))
+        for start, end, one in spans
+        if one["name"].startswith("AscendCL@aclrtSynchronize") and any(a <= start <= b for a, b in steps)
+    ]
+    (tid,) = {one["tid"] for _, _, one in spans if one["name"].startswith("AscendCL@aclrtSynchronize")}
+    operators = [
+        (start, end, one["name"])
+        for start, end, one in spans
+        if one.get("cat") == "cpu_op" and one["tid"] == tid and not one["name"].startswith("ProfilerStep#")
+    ]
+    return calls, operators
+
+
+def in_a_database(path: Path) -> tuple[list[Span], list[Span]]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
+        steps = base.execute("select startNs, endNs from STEP_TIME").fetchall()
+        named = "select startNs, endNs, value, globalTid from {} join STRING_IDS on STRING_IDS.id = {}.name"
+        waits = [
+            one
+            for one in base.execute(named.format("CANN_API", "CANN_API"))
+            if one[2].startswith("aclrtSynchronize") and any(a <= one[0] <= b for a, b in steps)
+        ]
+        (tid,) = {one[3] for one in waits}
+        operators = [
+            (Decimal(start), Decimal(end), name)
+            for start, end, name, thread in base.execute(
+                named.format("PYTORCH_API", "PYTORCH_API") + " where type = 50001"
+            )
+            if thread == tid and not name.startswith("ProfilerStep#")
+        ]
+    return [(Decimal(start), Decimal(end), name) for start, end, name, _ in waits], operators
+
+
+@pytest.mark.skipif(CORPUS is None, reason="there is no corpus of real output beside this checkout")
+@pytest.mark.parametrize(
+    ("place", "name", "read"),
+    [
+        ("torch_npu-level1/rank0_ascend_pt", "trace_view.json", in_a_trace),
+        ("torch_npu-level1/rank1_ascend_pt", "trace_view.json", in_a_trace),
+        ("torch_npu-level1-db/rank1_ascend_pt", "ascend_pytorch_profiler_1.db", in_a_database),
+    ],
+)
+def test_waits_of_real_output_are_those_that_a_walk_over_it_finds(place, name, read):
+    assert CORPUS is not None
+    directory = CORPUS / "msinsight" / place
+    calls, operators = read(directory / "ASCEND_PROFILER_OUTPUT" / name)
+    assert calls
+    # They have one step.
+    assert measured(directory) == {"synchronisations": len(calls), "waiting_operators": around(calls, operators)}
+
+
+# -- planted -----------------------------------------------------------------------------------------------------------------
+
+
+def gap_of(begin: Decimal, operators: list[Decimal]) -> Decimal:
+    """A tenth of the time from the begin of a step to its first operator."""
+    return (min(start for start in operators if start > begin) - begin) / 10
+
+
+def count_in_api_statistic(output: Path, name: str, times: int) -> None:
+    path = output / "api_statistic.csv"
+    if not path.is_file():
+        return
+    header = next(csv.reader([path.read_text().partition("\n")[0]]))
+    known = {
+        "Device_id": "host", "Level": "acl", "API Name": name, "Time(us)": 0.5 * times, "Count": times, "Avg(us)": 0.5,
+        "Min(us)": 0.5, "Max(us)": 0.5, "Variance": 0.0,
+    }  # fmt: skip
+    append(path, [known[column.strip()] for column in header])
+
+
+def append(path: Path, row: list[Any]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(row)
+    path.write_text(path.read_text() + text.getvalue())
+
+
+def plant_in_text(place: Path, waits: int) -> None:
+    """An item in each step that waits for the device so often, in every file that counts such things."""
+    (output,) = place.rglob("ASCEND_PROFILER_OUTPUT")
+    path = output / "trace_view.json"
+    events = json.loads(path.read_text())
+    steps = [one for one in events if one.get("name", "").startswith("ProfilerStep#")]
+    starts = [Decimal(one["ts"]) for one in events if one.get("cat") == "cpu_op" and one not in steps]
+    cann = next(one["pid"] for one in events if one.get("name", "").startswith("Node@"))
+    for step in steps:
+        begin, where = Decimal(step["ts"]), {"ph": "X", "tid": step["tid"]}
+        gap = gap_of(begin, starts)
+        for name, after, lasts in (("aten::item", 1, 8), ("aten::_local_scalar_dense", 2, 6)):
+            args = {"Sequence number": -1, "Fwd thread id": 0}
+            host = {**where, "pid": step["pid"], "cat": "cpu_op", "args": args}
+            dur = float(round(gap * lasts, 3))
+            events.append({**host, "name": name, "ts": f"{begin + after * gap:.3f}", "dur": dur})
+            append(
+                output / "operator_details.csv",
+                [name, "", "", round(dur - (float(round(gap * 6, 3)) if lasts == 8 else 0), 3), dur, 0, 0, 0, 0],
+            )
+        for number in range(waits):
+            args = {"Thread Id": step["tid"], "Mode": "ACL_RTS", "level": "acl", "id": WAIT, "connection_id": 7}
+            called = {"name": f"AscendCL@{WAIT}", "ts": f"{begin + (3 + number) * gap:.3f}", "dur": 0.5}
+            events.append({**where, "pid": cann, **called, "args": args})
+    path.write_text(json.dumps(events))
+    count_in_api_statistic(output, WAIT, len(steps) * waits)
+
+
+def plant_in_a_database(place: Path, waits: int) -> None:
+    (path,) = place.rglob("ascend_pytorch_profiler*.db")
+    with closing(sqlite3.connect(path)) as base, base:
+        strings = {}
+        for name in ("aten::item", "aten::_local_scalar_dense", WAIT):
+            (known,) = base.execute("select max(id) from STRING_IDS").fetchone()
+            strings[name] = known + 1
+            base.execute("insert into STRING_IDS values (?, ?)", (known + 1, name))
+        (tid,) = base.execute("select distinct globalTid from CANN_API").fetchone()
+        columns = [one[1] for one in base.execute("pragma table_info(PYTORCH_API)")]
+        # Times are texts there, and steps are marked among the operators.
+        started = base.execute(
+            "select startNs from PYTORCH_API join STRING_IDS on id = name where value not like 'ProfilerStep#%'"
+        )
+        starts = [Decimal(one) for (one,) in started]
+        for (begin,) in base.execute("select startNs from STEP_TIME").fetchall():
+            gap = int(gap_of(Decimal(begin), starts))
+            for name, after, lasts in (("aten::item", 1, 8), ("aten::_local_scalar_dense", 2, 6)):
+                known = {
+                    "startNs": str(begin + after * gap), "endNs": str(begin + (after + lasts) * gap), "globalTid": tid,
+                    "type": 50001, "name": strings[name],
+                }  # fmt: skip
+                row = [known.get(column) for column in columns]
+                base.execute(f"insert into PYTORCH_API values ({', '.join('?' * len(row))})", row)
+            for number in range(waits):
+                start = begin + (3 + number) * gap
+                call = (start, start + 500, 20000, tid, start % 10**9 + 10**9, strings[WAIT])
+                base.execute("insert into CANN_API values (?, ?, ?, ?, ?, ?)", call)
+
+
+@pytest.fixture(params=[("text", plant_in_text), ("database", plant_in_a_database)], ids=lambda one: one[0])
+def planted(request: Any, tmp_path: Path) -> Any:
+    """Return what writes a directory with so many waits a step."""
+    form, plant = request.param
+
+    def write(waits: int | None) -> Path:
+        place = tmp_path / str(waits)
+        generate("pt-npu", seed=1, steps=3, conditions={} if form == "text" else {"text": False, "db": True}).write(
+            place
+        )
+        if waits is not None:
+            plant(place, waits)
+        return place
+
+    return write
+
+
+def test_a_hidden_wait_fails_and_its_operator_is_said_first(planted):
+    base, now = (examined(planted(waits)) for waits in (None, 2))
+    assert (base.outcome, now.outcome) == (Outcome.PASSED, Outcome.PASSED), [*base.findings, *now.findings]
+    verdict = compare(base, now, policy=Policy())
+    assert verdict.outcome is Outcome.FAILED
+    assert headline(verdict) == (
+        "A step waits for its device more often: 0 → 2 a step (aten::_local_scalar_dense 0 → 2)."
+    )
+    assert compare(now, base, policy=Policy()).outcome in (Outcome.PASSED, Outcome.CHANGED)
+
+
+def test_what_waits_is_unknown_where_no_call_of_ascendcl_was_recorded(tmp_path):
+    """Level 0 has launches of nodes alone."""
+    generate("pt-npu", seed=1, steps=3).write(tmp_path)
+    (path,) = tmp_path.rglob("trace_view.json")
+    events = [one for one in json.loads(path.read_text()) if not one.get("name", "").startswith("AscendCL@")]
+    path.write_text(json.dumps(events))
+    assert measured(tmp_path) == {}
+
+
+@pytest.mark.parametrize("layout", ["ms-2.5+", "ms-2.3"])
+def test_mindspore_has_waits_too(layout, tmp_path):
+    generate(layout, seed=1, steps=3).write(tmp_path)
+    (output,) = tmp_path.rglob("ASCEND_PROFILER_OUTPUT")
+    events = json.loads((output / "trace_view.json").read_text())
+    launches = [one for one in events if one.get("name", "").startswith("Node@")]
+    for launch in launches:
+        events.append({**launch, "name": "AscendCL@aclrtSynchronizeEvent", "dur": "0.5"})
+    (output / "trace_view.json").write_text(json.dumps(events))
+    count_in_api_statistic(output, "aclrtSynchronizeEvent", len(launches))
+    # Each step has as many kernels.
+    assert measured(tmp_path) == {
+        "synchronisations": len(launches) / 3,
+        "waiting_operators": {"aclrtSynchronizeEvent": len(launches) / 3},
+    }
