@@ -72,6 +72,7 @@ def packages(tmp_path):
 
 @pytest.mark.usefixtures("trapped")
 @pytest.mark.parametrize("how", [{}, {"isolated": True}, {"ends_with_parent": False}])
+@pytest.mark.variants(1)
 def test_nothing_of_the_working_directory_is_imported(marker, how):
     done = child.run(child.own_command("perfguard.cli:main", "--version", **how), capture_output=True)
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -228,7 +229,7 @@ def console_script(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments, status", COMMANDS, ids=lambda one: " ".join(one) if isinstance(one, list) else "")
-@pytest.mark.variants(7)
+@pytest.mark.variants(2)
 def test_nothing_runs_of_a_directory_that_somebody_sent(strangers, console_script, arguments, status):
     directory, marker = strangers
     marker.unlink(missing_ok=True)

@@ -112,6 +112,7 @@ def test_of_two_pull_requests_of_a_branch_the_artifact_says_which(github, artifa
 
 
 @pytest.mark.parametrize("number", ["9", "../4/comments", "3 4", "", "3\n4", "٣", "1" * 2_000_000])
+@pytest.mark.variants(2)
 def test_an_artifact_cannot_choose_another_pull_request(github, artifact, number):
     github.pull(9, head="owner:main-work", sha="b" * 40)
     (artifact / "number.txt").write_text(number, encoding="utf-8")
@@ -240,6 +241,7 @@ def test_a_long_text_is_cut_before_a_workload(github, artifact):
         (("GET", "/pulls"), 200, b"<html>", "GitHub's answer to GET /pulls"),
     ],
 )
+@pytest.mark.variants(1)
 def test_an_error_of_the_api_is_one_sentence(github, artifact, request_line, status, answer, told):
     github.failing[request_line] = (status, answer)
 

@@ -220,7 +220,7 @@ def test_one_name_in_two_distributions_is_one_sentence(tmp_path, group, code):
 @pytest.mark.parametrize(
     ("group", "name"), [("backends", "torch"), ("readers", "json"), ("reporters", "json"), ("stores", "directory")]
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_built_in_part_cannot_be_replaced(tmp_path, group, name):
     code = f"from perfguard.extensions import Registry; {USES[group]}"
     entries = {group: {name: "mine_module:part", "mine": "mine_module:part"}}
@@ -249,6 +249,7 @@ def test_a_built_in_part_cannot_be_replaced(tmp_path, group, name):
         ),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_reporter_that_fails_is_one_sentence(tmp_path, text, said):
     entries = {"reporters": {"mine": "mine_module:part"}}
     assert said_of(tmp_path, USES["reporters"], entries, files={"mine_module.py": text}) == said + "\n"
@@ -337,7 +338,7 @@ def test_a_schema_of_perfguard_cannot_be_replaced(tmp_path, name):
         ),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_queries_that_are_wrong_are_one_sentence(tmp_path, tables, files, said):
     slot = {"name": "events", "path": "*.x", "format": "chrome-trace", "schema": "trace_view_cpu"}
     files = {**files, "mine/layouts/l.json": layout(tables=tables, slots=[slot], recognise=[{"name": r"\.x$"}])}
@@ -364,6 +365,7 @@ def test_queries_that_are_wrong_are_one_sentence(tmp_path, tables, files, said):
     ],
 )
 @pytest.mark.slow
+@pytest.mark.variants(1)
 def test_a_file_that_cannot_be_requested_is_refused_before_anything_runs(tmp_path, requested, said):
     project = Project(tmp_path / "project")
     project.replays(test_one="torch-mlp")

@@ -140,6 +140,7 @@ def test_a_key_of_some_parts_is_read():
     ],
     ids=lambda value: repr(value)[:20],
 )
+@pytest.mark.variants(1)
 def test_what_is_no_yaml_is_refused_in_words(text, words):
     pytest.importorskip("yaml")
     with pytest.raises(Malformed, match=words) as raised:

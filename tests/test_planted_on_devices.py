@@ -155,7 +155,7 @@ def judged(corpus: Path, tmp_path: Path, name: str, plant: Callable[[Trace], Non
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )  # fmt: skip
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_planted(corpus, tmp_path, name, plant, outcome, first):
     found = judged(corpus, tmp_path, name, plant)
     assert (found.outcome, headline(found)) == (outcome, first)

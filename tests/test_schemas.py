@@ -251,7 +251,7 @@ def test_a_document_of_the_repository_keeps_its_schema(name, path):
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_what_a_real_profiler_wrote_keeps_its_schemas(path):
     contract = inspect(replay(path))
     assert [finding for finding in contract.findings if finding.severity is Severity.ERROR] == []

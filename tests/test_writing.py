@@ -349,7 +349,7 @@ def to_what_is_protected(path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.variants(12)
+@pytest.mark.variants(2)
 def test_what_is_no_file_or_protected_is_kept_by_every_writer(tmp_path, writer, planted):
     path = tmp_path / "x"
     planted(path)
@@ -362,7 +362,7 @@ def test_what_is_no_file_or_protected_is_kept_by_every_writer(tmp_path, writer, 
 
 @pytest.mark.parametrize("target", ["target", "missing"])
 @pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 def test_a_link_is_kept_and_its_target_written_by_every_writer(tmp_path, writer, target):
     (tmp_path / "target").write_text("old")
     (tmp_path / "x").symlink_to(target)
@@ -373,7 +373,7 @@ def test_a_link_is_kept_and_its_target_written_by_every_writer(tmp_path, writer,
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_names_that_a_temporary_neighbour_might_have_are_not_followed(tmp_path, writer):
     names = [f"{dot}x{ending}" for dot in (".", "") for ending in (".part", ".tmp", ".new", "~", ".wal")]
     for name in names:

@@ -68,7 +68,7 @@ def same(directory: Path, url: str, *more: str) -> str:
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
 @pytest.mark.parametrize("inside", ["", pytest.param("profiler", marks=pytest.mark.exhaustive)])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_recording_is_judged_as_it_is_here(memory, name, inside):
     directory = RECORDINGS / name / inside
     assert same(directory, memory(directory, name), "--explain", "--metrics").startswith("PASSED")
@@ -465,6 +465,7 @@ def serve():
 
 
 @pytest.mark.parametrize("name", sorted(HARMFUL))
+@pytest.mark.variants(1)
 def test_a_server_that_means_harm_ends_in_words(serve, monkeypatch, tmp_path, must_not_hang, name):
     """With smaller bounds, so that each is met soon."""
     pytest.importorskip("aiohttp", reason="http:// needs aiohttp")

@@ -337,7 +337,7 @@ def first_step_differs():
         (lambda: work, 5, None, None, ""),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_steps_that_differ_by_themselves_are_judged_as_a_whole_window(tmp_path, step, active, period, severity, says):
     driven = driver(tmp_path, window=StepWindow(skip_first=2, warmup=1, active=active), timed_steps=0)
     recording = replace(driven.run(step()), period=period)

@@ -97,7 +97,7 @@ WAYS = {
     [("graph", "profile"), pytest.param("pynative", "Profiler", marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_the_window_holds_exactly_its_steps(all_of, mode, via, way):
     _, trained, recorded = WAYS[way]
     dos = {case: {**do, "mode": mode, "made": {**do["made"], "via": via}} for case, (do, _, _) in WAYS.items()}

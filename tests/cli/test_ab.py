@@ -483,7 +483,7 @@ def with_settings(checkout, settings):
 
 
 @pytest.mark.parametrize("name", WHOSE)
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_change_does_not_silence_its_own_comparison(checkout, name):
     before, now, recording, marker, expected, line = WHOSE[name]
     if before and "checks" in before:

@@ -272,7 +272,7 @@ def test_a_step_three_times_slower_is_a_regression_unless_time_is_off(slower, op
         ('ignore = ["R101"]\ntolerance.step_time = 0.5', (), 0),
     ],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_the_settings_of_the_nearest_project_hold(tmp_path, slower, table, options, exit_code):
     (tmp_path / "pyproject.toml").write_text(f"[tool.perfguard]\n{table}\n")
     assert run("compare", TORCH, slower, *options).exit_code == exit_code
@@ -475,7 +475,7 @@ def test_a_workload_that_is_not_utf8_can_be_written_to_a_report(tmp_path):
     ],
 )
 @pytest.mark.parametrize("swap", [False, True])
-@pytest.mark.variants(9)
+@pytest.mark.variants(1)
 def test_a_damaged_report_is_said_in_one_sentence(tmp_path, swap, text, message):
     (tmp_path / "bad.json").write_text(text)
     pair = (tmp_path / "bad.json", TORCH)

@@ -39,7 +39,7 @@ def project(tmp_path, monkeypatch):
         (("--version",), 0, f"perfguard, version {perfguard.__version__}"),
     ],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_the_console_script_ends_with_its_exit_code(arguments, code, text):
     found = run_program(SCRIPT, *arguments)
     assert found.returncode == code, found.stderr
@@ -67,7 +67,7 @@ def test_the_console_script_ends_with_its_exit_code(arguments, code, text):
         (("--help",), 0, "baseline"),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_every_command_ends_with_its_exit_code(arguments, code, text):
     found = run(*arguments)
     assert (found.exit_code, text in found.output) == (code, True), found.output
@@ -203,6 +203,7 @@ def test_a_defect_of_perfguard_does_not_exit_as_a_regression(monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is a device of Linux")
 @pytest.mark.parametrize(("output", "errors"), [("/dev/full", "/dev/null"), ("/dev/full", "/dev/full")])
+@pytest.mark.variants(1)
 def test_where_no_word_can_be_written_it_is_no_regression(output, errors):
     with open(output, "w") as out, open(errors, "w") as err:
         done = subprocess.run([SCRIPT, "check", TORCH, "--json"], stdout=out, stderr=err, check=False)
@@ -219,6 +220,7 @@ def test_without_standard_streams_a_query_is_answered(tmp_path):
 @pytest.mark.parametrize(
     "arguments", [("check", TORCH), ("baseline", "show"), ("history", "show")], ids=lambda one: one[0]
 )
+@pytest.mark.variants(1)
 def test_a_working_directory_that_is_gone_is_named(tmp_path, arguments):
     gone = tmp_path / "gone"
     gone.mkdir()

@@ -309,6 +309,7 @@ def test_a_reader_who_has_seen_enough_makes_no_regression(command):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["2>&1", "2>&1 >&-"], ids=["both", "errors alone"])
+@pytest.mark.variants(1)
 def test_an_error_that_nobody_reads_is_no_regression(output):
     line = f"{sys.executable} -m perfguard history trend --history none.db {output} | true; echo ${{PIPESTATUS[0]}}"
     done = run_program("bash", "-c", line)
@@ -692,6 +693,7 @@ def test_nobody_who_does_not_say_so_deletes_anything():
         (("--branch", "main", "--before", "2026-10-02"), ["2", "3", "4", "5"]),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_is_asked_for_is_deleted_and_releases_stay(arguments, kept):
     added([1.0] * 5, releases=[1])
     assert history("prune", *arguments, "--yes").exit_code == 0

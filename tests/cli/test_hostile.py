@@ -320,7 +320,7 @@ def check(place: Path) -> tuple[int, str, int]:
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-@pytest.mark.variants(5)
+@pytest.mark.variants(1)
 def test_a_hostile_directory_ends_in_findings(tmp_path, monkeypatch, name):
     make, code, words = CASES[name]
     place = tmp_path / "run"
@@ -534,7 +534,7 @@ def reaches_no_limit(name: str, part: float) -> bool:
 
 
 @rows_of([one for one in INPUTS if one[:2] != ONLY_WHOLE], seldom=reaches_no_limit)
-@pytest.mark.variants(12)
+@pytest.mark.variants(2)
 def test_an_input_beyond_a_limit_ends_in_one_sentence(
     tmp_path, smaller_limits, must_not_hang, name, part, status, words
 ):
@@ -573,7 +573,7 @@ HARMLESS = {"log", "dot", "ir", "tracker-graph", "cpu-framework", "ragged", "col
 
 
 @pytest.mark.parametrize("name", sorted(hostile.DAMAGED))
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_damaged_file_of_every_format_is_bounded(tmp_path, monkeypatch, name):
     """As large as it is: the process is stopped above 512 MB, and after so many CPU seconds."""
     monkeypatch.delenv("PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION", raising=False)

@@ -110,6 +110,7 @@ ALL = [
 
 @pytest.mark.parametrize("name", ["steps.json", pytest.param("recording.json", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(("content", "words"), ALL)
+@pytest.mark.variants(2)
 def test_of_a_recording_it_is_a_finding(tmp_path, name, content, words):
     place = tmp_path / "run"
     shutil.copytree(RECORDING, place)
@@ -121,6 +122,7 @@ def test_of_a_recording_it_is_a_finding(tmp_path, name, content, words):
 
 
 @pytest.mark.parametrize("number", ["1e17", "1e149", "99999999999999999999"])
+@pytest.mark.variants(1)
 def test_a_large_number_in_any_form_is_no_defect(tmp_path, number):
     place = tmp_path / "run"
     shutil.copytree(RECORDING, place)
@@ -133,6 +135,7 @@ def test_a_large_number_in_any_form_is_no_defect(tmp_path, number):
 
 
 @pytest.mark.parametrize(("content", "words"), ALL)
+@pytest.mark.variants(2)
 def test_of_a_report_it_is_one_sentence(tmp_path, content, words):
     written(tmp_path / "r.json", content)
     known = "is damaged" if words in SCHEMA_WORDS else words
@@ -158,6 +161,7 @@ DAMAGES: dict[str, tuple[str, str, str]] = {
     ],
     ids=["report", "baseline"],
 )
+@pytest.mark.variants(2)
 def test_of_a_damaged_document_it_is_one_sentence(tmp_path, damage, name, measured, command):
     pattern, change, words = (text.replace("MEASURED", measured) for text in DAMAGES[damage])
     if name == "r.json":
@@ -204,6 +208,7 @@ def test_of_other_documents_it_is_one_sentence(tmp_path, name, command, content,
     ],
     ids=["brackets", "digits", "400 digits", "a long word", "parts", "size", "twice"],
 )
+@pytest.mark.variants(2)
 def test_of_the_settings_it_is_one_sentence(tmp_path, text, words):
     (tmp_path / "pyproject.toml").write_text(text)
     shutil.copytree(RECORDING, tmp_path / "run")

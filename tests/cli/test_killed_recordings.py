@@ -56,7 +56,7 @@ def several(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("left", LEFT)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_killed_recording_is_invalid_wherever_it_is(several, left, place):
     if left.startswith("before the profiler's") and place != "killed":
         pytest.skip("an empty folder is one only beside a recording")
@@ -108,6 +108,7 @@ def test_recordings_of_several_jobs_are_judged_one_by_one(several):
         ("notes/steps.txt",),
     ],
 )
+@pytest.mark.variants(1)
 def test_other_files_beside_recordings_are_no_finding(several, files):
     for name in files:
         (several / name).parent.mkdir(parents=True, exist_ok=True)
@@ -116,6 +117,7 @@ def test_other_files_beside_recordings_are_no_finding(several, files):
 
 
 @pytest.mark.parametrize("place", ["", "theirs", "jobs/theirs", "data/x/profiler"])
+@pytest.mark.variants(1)
 def test_output_without_facts_beside_recordings_is_judged_by_what_it_holds(several, place):
     (trace,) = (TORCH / "profiler").iterdir()
     theirs = several / place / trace.name

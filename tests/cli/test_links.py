@@ -73,7 +73,7 @@ def test_a_link_out_of_a_recording_is_a109_in_every_command_and_leaks_nothing(li
 
 @pytest.mark.parametrize("scheme", ["local://", "simplecache::file://"])
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_no_link_of_another_file_system_is_followed(linked, place, scheme):
     pytest.importorskip("fsspec", reason="URLs need the extra remote")
     found = run("check", f"{scheme}{linked(place).parent}", "--explain", "--metrics", "-v")

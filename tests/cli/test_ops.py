@@ -23,7 +23,7 @@ def operators(*arguments: object) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_operators_are_those_of_the_executions(name):
     found = operators(RECORDINGS / name)
     sums = groups_of(replay(RECORDINGS / name))
@@ -34,7 +34,7 @@ def test_operators_are_those_of_the_executions(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_an_operator_is_consistent_in_itself(name):
     for one in operators(RECORDINGS / name):
         assert set(one) == {
@@ -64,7 +64,7 @@ def test_counts_of_mindspore_are_those_of_its_own_table():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_the_table_shows_every_operator_with_its_counts(name):
     found = run("ops", RECORDINGS / name)
     assert found.exit_code == 0
@@ -99,7 +99,7 @@ def test_only_the_operators_named_are_shown(wanted):
         ("", f"list them with: perfguard ops {TORCH}"),
     ],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_an_unknown_operator_is_refused_with_the_nearest_few(name, hint):
     found = run("ops", TORCH, "--op", name)
     assert (found.exit_code, found.stdout) == (2, "")
@@ -116,7 +116,7 @@ def test_an_unknown_operator_is_refused_with_the_nearest_few(name, hint):
         (("aten::addmm", "*relu*"), lambda name: name == "aten::addmm" or "relu" in name),
     ],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_glob_names_several_operators(globs, holds):
     every = {one["operator"] for one in operators(TORCH)}
     found = {one["operator"] for one in operators(TORCH, *(word for glob in globs for word in ("--op", glob)))}

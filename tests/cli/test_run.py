@@ -211,6 +211,7 @@ def test_the_status_of_the_script_is_that_of_the_command(project):
         ((), 2, []),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_goes_wrong_has_its_exit_code_and_one_sentence(project, tmp_path, monkeypatch, arguments, status, lines):
     monkeypatch.chdir(project)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)

@@ -54,7 +54,7 @@ def worse(tmp_path_factory) -> Path:
         ((), ("--color=auto",), {}, False),
     ],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_pipe_has_colours_only_where_somebody_asked_for_them(monkeypatch, before, after, environment, is_coloured):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -163,7 +163,7 @@ def rows(text: str, title: str) -> list[str]:
         (("ops", TORCH, "--against", OTHER), "operator  "),
     ],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_table_is_no_wider_than_columns(monkeypatch, columns, command, title):
     monkeypatch.setenv("COLUMNS", str(columns))
     assert_fits(run(*command).stdout, title, columns)

@@ -185,7 +185,7 @@ def test_parquet_to_standard_output_is_the_file(tmp_path):
         ("selct 1", "syntax error"),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_query_reads_the_tables_and_nothing_else(query, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = run("sql", TORCH, query)
@@ -236,7 +236,7 @@ print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_time_and_memory_are_bounded(name, tmp_path):
     query, sentences = HOSTILE[name]
     asked = [sys.executable, "-m", "perfguard", "sql", str(TORCH), "-", "--timeout", "3", "--output", "x.json"]
@@ -275,7 +275,7 @@ main()
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "table"])
 @pytest.mark.parametrize("kib", [0, 4, 16, 64, 128])
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_full_temporary_folder_is_one_sentence(kib, form, tmp_path):
     (tmp_path / "temporary").mkdir()
     query = "select s.*, repeat('x', 3000) as more from spans s order by name, duration_ns"

@@ -52,7 +52,7 @@ NAMES = [*SMALL, *(pytest.param(name, marks=pytest.mark.exhaustive) for name in 
 
 @pytest.mark.parametrize("how", LOST)
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.variants(7)
+@pytest.mark.variants(2)
 def test_lost_or_impossible_work_of_a_device_is_invalid(tmp_path, name, how):
     if (name, how) == ("kineto-rn50_w0_a", "no-launch"):
         pytest.skip("the calls of torch 1.8 have another category, so this alters nothing")
@@ -62,7 +62,7 @@ def test_lost_or_impossible_work_of_a_device_is_invalid(tmp_path, name, how):
 
 @pytest.mark.parametrize("how", ["unnamed", "renamed"])
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_what_a_writer_may_leave_out_or_repeat_stays_right(tmp_path, name, how):
     run("alter.py", how, real("gpu", name, "rank0.pt.trace.json.gz"), tmp_path)
     assert errors(tmp_path) == []

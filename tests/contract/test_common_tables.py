@@ -56,7 +56,7 @@ def test_there_are_twenty_questions():
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 def test_every_question_can_be_asked_of_every_profiler(layout, tmp_path):
     asked(Path(generate(layout, seed=2).write(tmp_path)), *(query.rstrip().rstrip(";") for _, query in questions()))
 
@@ -78,6 +78,7 @@ def test_every_question_can_be_asked_of_real_output(place):
         ("ms-1.x", {"kernels"}),
     ],
 )
+@pytest.mark.variants(2)
 def test_what_each_profiler_knows_is_in_them(layout, filled, tmp_path):
     place = Path(generate(layout, seed=1, ranks=2).write(tmp_path))
     tables = [*common_tables(), "steps"]
@@ -104,6 +105,7 @@ def ns(time: Any) -> int:
 
 
 @pytest.mark.parametrize("place", gpu_traces())
+@pytest.mark.variants(2)
 def test_kernels_are_those_of_the_trace(place):
     events = events_of(place)
     device = [one for one in events if one.get("cat") in _DEVICE]
@@ -141,6 +143,7 @@ def test_kernels_are_those_of_the_trace(place):
 
 
 @pytest.mark.parametrize("place", gpu_traces())
+@pytest.mark.variants(2)
 def test_idle_and_exposed_communication_are_those_of_the_trace(place):
     """Nanosecond by nanosecond where something begins or ends, of each device."""
     by_number = {title.partition(".")[0]: query.rstrip().rstrip(";") for title, query in questions()}
@@ -234,6 +237,7 @@ def test_the_operator_around_another_is_no_mark_of_a_step(tmp_path):
 
 
 @pytest.mark.parametrize("place", gpu_traces()[:3])
+@pytest.mark.variants(1)
 def test_one_query_may_join_all_of_them(place):
     parts = (
         f"select '{name}' as part, count(*), count(distinct row), count(step) from {name}" for name in TABLES_WITH_ROWS

@@ -602,7 +602,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-@pytest.mark.variants(5)
+@pytest.mark.variants(1)
 def test_what_looks_odd_and_is_right_is_not_said(tmp_path, name):
     layout, conditions, change = RIGHT[name]
     ranks = 3 if layout == "cluster" else 1 + ("communication" in name)

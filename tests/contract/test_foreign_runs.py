@@ -352,6 +352,7 @@ def test_a_gpu_of_1_1_wrote_no_profiler_info(tmp_path):
 
 
 @pytest.mark.parametrize("lost", [(), ("gpu_framework_0.txt",), ("gpu_framework_0.txt", "start_time_0.txt")])
+@pytest.mark.variants(1)
 def test_a_gpu_of_2_0_without_profiler_info_is_incomplete_whatever_else_it_lost(tmp_path, lost):
     profiler = _of_a_gpu(tmp_path)
     for name in ("profiler_info_0.json", *lost):
@@ -386,7 +387,7 @@ STOPPED = ("start", "stop", "finalize", "analyse")
         (None, STOPPED, {"C103"}, set()),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_directory_with_nothing_but_its_log_is_told_by_what_the_log_says(cycle, whole, words, errors, warnings):
     if whole:
         shutil.copytree(cycle, cycle.with_name(cycle.name.rsplit("_", 3)[0] + whole))
@@ -437,7 +438,7 @@ def trace_of():
         ([{"ph": "X", "cat": "cpu_op", "name": "aten::mm"}], ()),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_trace_of_torch_is_known_by_what_it_holds_whatever_its_name(tmp_path, document, layouts):
     (tmp_path / "some.json").write_text(json.dumps(document, indent=1))
     contract = inspect(Recording(directory=tmp_path))

@@ -53,7 +53,7 @@ def replace(pattern: str, old: str, new: str) -> Callable[[Path], None]:
 
 
 @pytest.mark.parametrize("name", CLEAN)
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_clean_recording_has_no_finding_above_a_note(copy_recording, name):
     contract = inspected(copy_recording(name))
     assert [f for f in contract.findings if f.severity is not Severity.NOTE] == []
@@ -201,6 +201,7 @@ def test_a_message_never_carries_a_whole_broken_cell(copy_recording):
     ("name", "raw"),
     [("profiler_info_0.json", "null"), ("profiler_info_0.json", "[]"), ("profiler_info_0.json", "{}")],
 )
+@pytest.mark.variants(1)
 def test_an_optional_file_that_is_there_must_keep_its_schema(copy_recording, name, raw):
     directory = copy_recording("mindspore-graph")
     (directory / MS / name).write_text(raw, encoding="utf-8")
@@ -673,6 +674,7 @@ def test_ordering_keeps_every_finding(codes):
         ),
     ],
 )
+@pytest.mark.variants(1)
 def test_what_is_expected_is_held_against_what_the_files_say(copy_recording, name, expect, errors):
     contract = inspect(read_recording(copy_recording(name)), expectation([expect]))
     assert [(f.code.name, f.message) for f in contract.findings if f.code.name == "A110"] == errors

@@ -807,7 +807,7 @@ ODD: dict[str, tuple[str, Corruption]] = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.usefixtures("must_not_hang")
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 def test_nothing_odd_raises_or_hangs(name, copy_recording):
     recording, corrupt = ODD[name]
     directory = copy_recording(recording)

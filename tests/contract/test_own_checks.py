@@ -262,7 +262,7 @@ def test_a_test_that_checks_a_directory_asks_them_as_well(tmp_path, monkeypatch)
         ),
     ],
 )
-@pytest.mark.variants(5)
+@pytest.mark.variants(1)
 def test_a_check_that_is_none_is_refused_with_its_place(text, sentence, tmp_path):
     with refused(sentence):
         checks(tmp_path, text)
@@ -299,6 +299,7 @@ def test_what_only_the_rows_show_is_one_sentence(query, header, sentence, tmp_pa
 
 
 @pytest.mark.parametrize("form", ["", ".1f", ",", "+d", ".9g", ">12", "x^99", "08.3f", ",.2f", ".1%", "e"])
+@pytest.mark.variants(2)
 def test_formats_that_make_no_long_text_are_those_of_python(form, tmp_path):
     (finding,) = found(tmp_path, TORCH, written("select 0 as cycle, 'a' as name, 7 as ns", message=f"{{ns:{form}}}"))
     assert finding.message.strip() == format(7, form).strip()
@@ -318,7 +319,7 @@ def test_formats_that_make_no_long_text_are_those_of_python(form, tmp_path):
     ],
 )
 @pytest.mark.parametrize("severity", ["error", "note"])
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 def test_a_row_of_no_cycle_is_an_error_and_not_lost(query, number, severity, tmp_path):
     with refused(f"own0.sql:1: addmm_is_short returned a row whose cycle is {number}, and there is no such cycle"):
         found(tmp_path, TORCH, written(query, severity=severity))
@@ -340,7 +341,7 @@ def test_a_row_of_no_file_is_an_error_and_not_lost(file, tmp_path):
 
 # A value that is nested deep fits a message, which is cut.
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name != "nested value"])
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_check_that_would_take_all_time_or_memory_ends(name, tmp_path, monkeypatch, must_not_hang):
     monkeypatch.setattr("perfguard.contract.own_checks.LIMIT_S", 3.0)
     query, sentences = HOSTILE[name]

@@ -71,7 +71,7 @@ def on_processes(jobs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_extracts_say_what_cycles_with_their_artifacts_say(tmp_path, kind):
     recording = Recording(directory=generate(kind, seed=5, ranks=1 if kind == "cluster" else 2).write(tmp_path))
     whole, small = inspect(recording), reduce(recording, measure=taken_whole)
@@ -253,6 +253,7 @@ def test_a_disk_that_does_not_give_back_a_file_is_a_finding_and_the_others_are_j
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
+@pytest.mark.variants(1)
 def test_what_may_not_be_read_is_a_finding_and_the_others_are_judged(ranks, tmp_path, what):
     """A rank whose file, or whose folder, may not be read."""
     directory = Path(shutil.copytree(ranks, tmp_path / "ranks"))

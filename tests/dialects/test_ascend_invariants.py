@@ -1332,7 +1332,7 @@ DESCRIBED_BREACHES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
 
 
 @pytest.mark.parametrize("check, change", DESCRIBED_BREACHES, ids=[check for check, _ in DESCRIBED_BREACHES])
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_breach_in_a_cluster_with_described_groups_is_found(tmp_path, check, change):
     assert found(clustered(tmp_path / "whole", described), Severity.ERROR) == []
     broken = clustered(tmp_path / "broken", lambda d: (described(d), change(d)))
@@ -1347,7 +1347,7 @@ def test_a_total_of_a_cluster_needs_its_bandwidth(tmp_path):
 
 
 @pytest.mark.parametrize("check, change", CLUSTER_BREACHES, ids=[check for check, _ in CLUSTER_BREACHES])
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_breach_in_a_cluster_is_found(tmp_path, check, change):
     assert found(clustered(tmp_path / "whole", lambda d: None), Severity.ERROR) == []
     assert check in [name for _, name in found(clustered(tmp_path / "broken", change), Severity.ERROR)]
@@ -1372,6 +1372,7 @@ COPIES = {
 
 
 @pytest.mark.parametrize("name", COPIES)
+@pytest.mark.variants(2)
 def test_copies_and_their_calls_have_each_other(rank, name):
     copies, said = COPIES[name]
     change_document(TRACE, lambda d: d.extend(one for at, how in enumerate(copies) for one in copy(at, **how)))(rank)
@@ -1416,6 +1417,7 @@ def test_real_output_breaks_no_invariant(msinsight, name):
 
 
 @pytest.mark.parametrize("older", ["_gc_detect_threshold", "_export_type"])
+@pytest.mark.variants(1)
 def test_variables_are_asked_of_releases_and_exports_that_record_them(rank, older):
     def change(document: Any) -> None:
         settings = document["config"]["experimental_config"]

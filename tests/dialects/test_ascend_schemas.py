@@ -57,6 +57,7 @@ def cycles(place: Path) -> tuple[FoundCycle, ...]:
 
 
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.variants(1)
 def test_real_files_keep_their_schemas(msinsight, name):
     found = cycles(msinsight / name)
     assert {cycle.layout.id for cycle in found} == {"cluster" if name.startswith("cluster") else "pt-npu"}

@@ -112,6 +112,7 @@ WRONG: dict[str, tuple[Callable[[Snapshot], object], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.variants(2)
 def test_a_wrong_snapshot_is_found(tmp_path, name):
     change, code = WRONG[name]
     snapshot = made(4)
@@ -144,6 +145,7 @@ def test_a_wrong_snapshot_is_found(tmp_path, name):
         (lambda one: [e.update(addr=e["addr"] + 2**63 + 2**48) for e in _history(one)], "addresses of Intel's devices"),
     ],
 )  # fmt: skip
+@pytest.mark.variants(2)
 def test_what_other_versions_and_runs_write_is_right(tmp_path, change, why):
     snapshot = made(2)
     change(snapshot)
@@ -184,6 +186,7 @@ def test_what_is_measured_is_what_the_allocator_did(tmp_path):
         (["memory_snapshot_3.pickle"], [0]),
     ],
 )
+@pytest.mark.variants(2)
 def test_names_say_the_rank(tmp_path, names, ranks):
     for name in names:
         written(tmp_path / "s", made(), name)
@@ -199,6 +202,7 @@ def test_names_say_the_rank(tmp_path, names, ranks):
         "rank0_memory_snapshot.pickle",
     ],
 )
+@pytest.mark.variants(1)
 def test_what_is_named_as_one_and_is_none_is_found(tmp_path, name):
     """A writer that was killed, or a disk: beside a right trace it must not vanish."""
     shutil.copytree(RECORDINGS / "torch-mlp" / "profiler", tmp_path / "s")

@@ -52,6 +52,7 @@ def test_a_header_that_is_none_is_one_sentence_with_its_line(header, said):
         ("cycle, null::text as subject", "cycle 0 and subject None"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_value_of_nothing_is_an_error_and_not_lost(columns, words, monkeypatch):
     text = f"-- metric: step_time\n-- needs: steps\nselect {columns}, 1.0 as step_time from steps"
     monkeypatch.setattr(metric_queries, "metrics_of", lambda folder: parsed(text, "other/metrics.sql"))

@@ -181,6 +181,7 @@ def test_a_directory_that_keeps_every_rule_is_clean(minddata):
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.10"])
+@pytest.mark.variants(1)
 def test_real_output_is_clean(version):
     for place in recorded(f"mindspore-{version}-minddata"):
         assert errors(place) == [], place
@@ -306,6 +307,7 @@ def test_a_changed_summary_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("value", ["x", "-", "\0", "1.5", "-1"])
+@pytest.mark.variants(1)
 def test_a_value_is_not_left_to_the_schema_of_an_older_version(minddata, value):
     """Lines of 1.x have four numbers, and the fifth is a column that their schema does not know."""
     iterator = minddata / "dataset_iterator_profiling_0.txt"
@@ -321,6 +323,7 @@ def test_a_document_is_not_left_to_the_schema_of_an_older_version(minddata):
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.variants(1)
 def test_summaries_that_differ_are_found(minddata, form):
     write_summary(minddata, {**summary(), "bottleneck_warning": ["Map(id=1)"]}, form)
     assert errors(minddata) == [("I111", "minddata_pipeline_summary_0.csv")]

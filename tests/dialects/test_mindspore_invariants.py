@@ -209,6 +209,7 @@ def test_a_corrupted_recording_breaks_exactly_these_invariants(name, recorded):
 
 
 @pytest.mark.parametrize("name", [GRAPH, PYNATIVE])
+@pytest.mark.variants(1)
 def test_a_clean_recording_breaks_none(name):
     assert inspect(read_recording(RECORDINGS / name)).findings == ()
 
@@ -235,6 +236,7 @@ def on_a_coarse_clock(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("times", "codes"), [(1, set()), (9, {"I114"})])
+@pytest.mark.variants(1)
 def test_on_a_coarse_clock_two_events_may_be_of_one_tick(copy_recording, times, codes):
     directory = copy_recording(GRAPH)
     in_lines(MEMORY, on_a_coarse_clock)(directory)
@@ -257,6 +259,7 @@ def test_on_a_coarse_clock_two_events_may_be_of_one_tick(copy_recording, times, 
         ("2026-11-21-17:38:48", "2026-11-21-17:38:50", {"I113"}),
     ],
 )
+@pytest.mark.variants(2)
 def test_operators_run_in_the_window_that_the_log_tells_of(copy_recording, start, stop, codes):
     directory = copy_recording(GRAPH)
     log = the(directory, "*.log")
@@ -534,6 +537,7 @@ def write_flat(above: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version", FLAT)
+@pytest.mark.variants(1)
 def test_clean_flat_files_break_none(version, tmp_path):
     contract = inspect(Recording(directory=write_flat(tmp_path, version)))
     assert contract.layouts == (f"ms-{version}",)

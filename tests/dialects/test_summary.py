@@ -196,6 +196,7 @@ def test_a_record_that_is_no_event_is_refused(summary, payload):
         ([event(1.0, part(3, b"TensorBoard"))], [("S103", f"{NAME}:1 $.version")]),
     ],
 )
+@pytest.mark.variants(1)
 def test_records_out_of_order_are_found(summary, events, found):
     write(summary, events)
     assert findings(summary) == found
@@ -258,6 +259,7 @@ def test_changed_metadata_of_a_landscape_are_found(summary):
         ([1, 2, 3, 2**64], {"I115"}),
     ],
 )
+@pytest.mark.variants(2)
 def test_the_parameters_of_every_step_of_an_interval_are_saved(summary, saved, found):
     """A sunk data set shows only the last step of an epoch, and a second training begins anew."""
     write_landscape(
@@ -368,6 +370,7 @@ def test_the_memory_tracker_is_clean(tracked, blocks):
         ),
     ],
 )
+@pytest.mark.variants(2)
 def test_a_changed_memory_tracker_is_found(tracked, name, old, new, code):
     text = (tracked / name).read_text()
     assert old in text

@@ -51,6 +51,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.variants(2)
 def test_what_is_changed_in_a_block_is_found(tracked: Path, name: str) -> None:
     old, new, expected = BLOCKS[name]
     assert found(tracked) == set()
@@ -106,6 +107,7 @@ LANDSCAPES = {
 
 
 @pytest.mark.parametrize("name", LANDSCAPES)
+@pytest.mark.variants(1)
 def test_what_is_changed_of_a_landscape_is_found(summary: Path, name: str) -> None:
     change, code = LANDSCAPES[name]
     assert found(summary) == set()

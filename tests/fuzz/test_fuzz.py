@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and read
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(KINDS))
+@pytest.mark.variants(1)
 def test_some_cases_of_each_kind_hold(name):
     command = [sys.executable, "-m", "tests.fuzz", "--cases", "4", "--seed", "0", "--only", name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, stdin=subprocess.DEVNULL)

@@ -407,6 +407,7 @@ def test_mindspore_2_4_simplifies_once(tmp_path, stand_in, keep_raw):
         ((5, 8), "--steps 5:8: the result has no step"),
     ],
 )
+@pytest.mark.variants(1)
 def test_mindspore_2_4_slices_to_nothing_without_a_word_and_perfguard_says_it(tmp_path, stand_in, steps, reason):
     out = tmp_path / "out"
     old(out)

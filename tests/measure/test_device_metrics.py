@@ -417,7 +417,7 @@ def counted(contract: Contract) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in RUNTIME_CALLS.items() for name in names])
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_calls_of_the_runtime_are_counted_by_what_they_do(tmp_path, kind, name):
     contract = a_trace(tmp_path, *((name, 100 * step + 10.0 + call) for step in range(3) for call in range(2)))
     none = dict.fromkeys((kind for kind in RUNTIME_CALLS if kind), 0)
@@ -469,6 +469,7 @@ def works(place: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "name", ["hta-amd_mi250", "tracelens-h100_bert", "tracelens-h100_nsfw", "tracelens-compile_triton"]
 )
+@pytest.mark.variants(1)
 def test_what_a_device_did_is_counted_apart_from_the_host(corpus, name):
     place = corpus.parent / "gpu" / name
     work = works(place)
@@ -499,6 +500,7 @@ def test_what_a_device_did_is_counted_apart_from_the_host(corpus, name):
         pytest.param([], None, id="none"),
     ],
 )
+@pytest.mark.variants(2)
 def test_the_clock_is_the_mean_over_time(tmp_path, readings, mean):
     place = Path(generate("pt-npu", seed=1).write(tmp_path))
     (path,) = place.rglob("trace_view.json")
@@ -512,6 +514,7 @@ def test_the_clock_is_the_mean_over_time(tmp_path, readings, mean):
 
 
 @pytest.mark.parametrize("name", ["torch_npu-level1", "torch_npu-level1-db"])
+@pytest.mark.variants(1)
 def test_the_clock_of_real_devices(corpus, name):
     found = {one.subject: one.value for one in measure(inspect(replay(corpus.parent / "msinsight" / name)))
              if one.metric == "device_clock"}  # fmt: skip
@@ -520,7 +523,7 @@ def test_the_clock_of_real_devices(corpus, name):
 
 
 @pytest.mark.parametrize("place", gpu_traces())
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_resident_memory_is_the_last_total_of_a_step(place):
     events = events_of(place)
     totals: dict[str, list[tuple[Decimal, int, int]]] = {}
@@ -664,6 +667,7 @@ def traced(
         pytest.param([launched(1, 90, 50)[1], *launched(2, 112, 120)], 0.5, id="one that ran before, without a call"),
     ],
 )
+@pytest.mark.variants(2)
 def test_a_kernel_is_of_the_step_that_launches_it_or_of_none(tmp_path, events, calls):
     assert traced(tmp_path / "t", events)["kernel_calls", "k"] == calls
 

@@ -114,7 +114,7 @@ def causes_of_idle(events: list[Event], device: int, begin: Decimal, end: Decima
 
 
 @pytest.mark.parametrize("place", gpu_traces())
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_real_devices(place):
     events = events_of(place)
     devices: dict[int, list[tuple[Decimal, Decimal, str]]] = {}
@@ -229,6 +229,7 @@ def test_communication_is_exposed_where_nothing_else_runs(tmp_path):
         ("ncclDevKernel_AllReduce", 7, "idle_other"),
     ],
 )
+@pytest.mark.variants(1)
 def test_idle_of_what_was_asked_for_is_a_wait_for_what_has_ended(tmp_path, first, stream, expected):
     """From 130 on nothing runs; what runs from 142 on was asked for at 120."""
     found = a_trace(tmp_path, *launched(1, 100, 100, 30, first), *launched(2, 120, 142, 58, stream=stream))
@@ -328,6 +329,7 @@ def called(number: int, ts: float, name: str = "cudaLaunchKernel") -> Event:
         ),
     ],
 )
+@pytest.mark.variants(2)
 def test_what_is_odd_is_counted_or_unknown(tmp_path, events, expected):
     found = a_trace(tmp_path, *events)
     assert {key: found.get(key) for key in expected} == expected

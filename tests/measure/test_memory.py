@@ -104,7 +104,7 @@ def test_queries_cut_levels_into_steps_as_a_second_count_does(tables, edges, eve
 
 
 @pytest.mark.parametrize("name", ["torch-mlp", "torch-repeat2", "mindspore-graph", "mindspore-pynative"])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_the_tracks_of_a_real_recording_rise_as_far_as_its_peak(name):
     contract = inspect(replay(RECORDINGS / name))
     peaks = {one.subject: one.value for one in measure(contract) if one.metric == "peak_memory_bytes"}

@@ -198,6 +198,7 @@ def step_number(recording: str, time: int) -> int:
 
 
 @pytest.mark.parametrize("recording", MINDSPORE)
+@pytest.mark.variants(1)
 def test_mindspore_operators_are_counted_by_step(recording):
     table = found(recording)
     assert values(table["steps"]) == {"": 3}
@@ -225,6 +226,7 @@ def test_mindspore_time_is_summed_by_step(recording):
 
 
 @pytest.mark.parametrize("recording", MINDSPORE)
+@pytest.mark.variants(1)
 def test_mindspore_shapes_are_those_of_the_framework_file(recording):
     census: dict[str, Counter] = defaultdict(Counter)
     for line in framework(recording, "cpu_framework_0.txt").read_text().splitlines():
@@ -262,7 +264,7 @@ def test_mindspore_memory_is_read_from_the_pool(recording, allocations, allocate
 
 
 @pytest.mark.parametrize("recording", [*TORCH, *MINDSPORE])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_steps_are_timed_unprofiled_and_the_overhead_is_their_ratio(recording):
     table = found(recording)
     timed, active = steps_of(recording, "timed"), steps_of(recording, "active")
@@ -322,7 +324,7 @@ OF_A_HOST = {
 
 
 @pytest.mark.parametrize("recording", [*TORCH, *MINDSPORE])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_every_metric_is_measured_and_in_order(recording):
     measurements = measure(inspect(read_recording(RECORDINGS / recording)))
     assert {one.metric for one in measurements} == OF_A_HOST | (READ_BY_TORCH if recording in TORCH else set())
@@ -332,7 +334,7 @@ def test_every_metric_is_measured_and_in_order(recording):
 
 
 @pytest.mark.parametrize("recording", [*TORCH, *MINDSPORE])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_foreign_directory_has_the_same_exact_numbers(tmp_path, recording):
     shutil.copytree(RECORDINGS / recording / "profiler", tmp_path / "profiler")
     foreign, own = found(tmp_path), found(recording)
@@ -455,6 +457,7 @@ def test_the_table_holds_what_is_tested_here():
 
 
 @pytest.mark.parametrize("allocated", [1024, 2**30])
+@pytest.mark.variants(1)
 def test_an_allocation_that_opens_a_step_counts(tmp_path, allocated):
     """The pool's record goes on from step to step: the level before a step's first event is known but for the first step."""
     place = tmp_path / "recording"

@@ -114,6 +114,7 @@ def _annotate(tables: Batch, name: str, start: int, duration: int) -> None:
         pytest.param([("a", 0, 0, 40_000)], {"is_timeline": False}, {}, id="times that are not known"),
     ],
 )
+@pytest.mark.variants(2)
 def test_the_parts_of_the_fastest_step(executions, facts, expected):
     assert asked("profiled_step_part", *executions, **facts) == expected
 

@@ -270,6 +270,7 @@ class TestValues:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_suite_says_no_where_checks_are_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = directories.build(tmp_path, pattern="ms-2.5+cpu,plain,*", only_small=True)
     plan = Plan(files=1, limit=34)

@@ -287,6 +287,7 @@ importlib.metadata.version = version_of_others
 
 
 @pytest.mark.parametrize("conftest", [BLOCKED + HIDDEN, BLOCKED], ids=["not installed", "cannot be imported"])
+@pytest.mark.variants(1)
 def test_a_missing_framework_is_one_sentence_with_the_pip_command(project, conftest):
     project.write("conftest.py", conftest)
     tests = [

@@ -48,6 +48,7 @@ def test_chatter_is_folded_where_a_verdict_fails_the_test(talking):
 
 
 @pytest.mark.parametrize("options", [["-k", "invalid"], ["-k", "raises"], ["-v", "-k", "judged"]])
+@pytest.mark.variants(1)
 def test_every_line_is_shown_where_it_may_be_the_reason_and_with_v(talking, options):
     run = talking.run("--perfguard", *options)
     assert run.counts["failed"] == 1

@@ -46,7 +46,7 @@ def packages(modules: set[str]) -> set[str]:
     [({}, ("--collect-only",)), ({"test_plain.py": "def test_plain():\n    pass\n"}, ("-q",))],
     ids=["an empty directory", "a test"],
 )
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_a_run_that_does_not_use_perfguard_loads_only_its_entry(tmp_path, files, arguments, env):
     for name, source in files.items():
         (tmp_path / name).write_text(source)

@@ -593,6 +593,7 @@ def test_later(perfguard, tmp_path):
     ],
     ids=["atexit", "thread"],
 )
+@pytest.mark.variants(1)
 def test_a_red_verdict_after_the_end_of_the_run_ends_the_process_red(project, how):
     project.write("test_w.py", AFTER_THE_END.replace("HOW", how))
     run = project.run("--perfguard", env={"PYTHONHASHSEED": "0"})
@@ -637,7 +638,7 @@ def helper(): pass
 
 
 @pytest.mark.parametrize("name", TWICE)
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_test_that_a_later_one_of_its_name_replaces_is_said(project, name):
     project.write("test_w.py", f"import pytest\n{TWICE[name]}")
     project.write("test_other.py", f"def test_other(perfguard):\n{PASSES}")

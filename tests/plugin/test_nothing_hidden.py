@@ -170,6 +170,7 @@ def test_a_removed_and_a_skipped_test_are_told_side_by_side_too(replays, options
 @pytest.mark.parametrize(
     ("arguments", "status"), [(("--perfguard-update",), 0), (("--perfguard", "-k", "nothing"), 5), ((), 0)]
 )
+@pytest.mark.variants(1)
 def test_a_run_that_does_not_fail_for_it_says_nothing_of_it(replays, arguments, status):
     run = replays.run(*arguments, "test_r.py")
     assert run.status == status

@@ -27,6 +27,7 @@ def one(module_project):
 
 @pytest.mark.parametrize("options", [[], ["--perfguard-recordings=kept"]], ids=["temporary", "kept"])
 @pytest.mark.parametrize("variable", [{}, {"CI": "true"}, {"BUILD_NUMBER": "7"}], ids=["here", "CI", "BUILD_NUMBER"])
+@pytest.mark.variants(2)
 def test_a_temporary_recording_is_named_only_where_it_stays(one, variable, options):
     run = one.run("--perfguard", "--perfguard-report=j.json", *options, env=variable)
     assert run.counts == {"failed": 1}

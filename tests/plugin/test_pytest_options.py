@@ -237,6 +237,7 @@ def configured(project: Project, addopts: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["--perfguard-update", "--perfguard-update-new-only", "--perfguard-ratchet"])
+@pytest.mark.variants(1)
 def test_a_file_does_not_make_every_run_store_what_it_judges(fresh, option):
     configured(fresh, option)
     run = fresh.run("--perfguard")
@@ -258,6 +259,7 @@ def test_a_file_does_not_turn_the_gate_into_a_list(fresh, option, status):
 
 
 @pytest.mark.parametrize("option", ["--deselect=test_a.py::test_two", "-k=not two"])
+@pytest.mark.variants(1)
 def test_what_a_file_leaves_out_is_named(fresh, option):
     assert "left out" not in fresh.run("--perfguard", option).text
     configured(fresh, f"'{option}'")
@@ -419,7 +421,7 @@ ALLOWED = "1 worse, allowed by a tolerance (memory_allocated_bytes)"
     ],
 )
 @pytest.mark.parametrize("options", [(), ("-q",), ("-v",)], ids=["", "-q", "-v"])
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 def test_a_worse_number_that_the_settings_let_pass_is_counted_in_the_last_line(
     project, settings, marker, line, options
 ):

@@ -131,7 +131,7 @@ def test_many_remarks_and_names_leave_room_for_the_workloads():
 
 @pytest.mark.parametrize("padding", [0, 150, 5000])
 @pytest.mark.parametrize("count", [1, 60, 2500])
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_long_run_stays_within_what_a_comment_may_have(count, padding):
     failing = show.failing()
     verdicts = [

@@ -226,7 +226,7 @@ def test_bits_that_a_disk_lost_are_a_sentence_or_a_number(whole, tmp_path_factor
         "workloads.name", "series.unit", "series.metric", "series.machine", "facts.document", "history_version.version_num",
     ],
 )  # fmt: skip
-@pytest.mark.variants(6)
+@pytest.mark.variants(1)
 def test_a_row_of_another_type_is_a_sentence_or_what_it_says(file, column, value):
     table, _, name = column.partition(".")
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:

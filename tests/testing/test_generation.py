@@ -152,7 +152,7 @@ def test_what_was_collected_only_is_said_to_be_not_analysed(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["ms-2.0", "ms-2.5+cpu", "ms-2.5+", "pt-npu", "pt-torch"])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_the_executions_read_are_those_drawn(layout, tmp_path):
     conditions = {"cpu_device": True} if layout == "ms-2.0" else {}
     tree = generate(layout, ranks=2, steps=4, operators=8, conditions=conditions)

@@ -97,7 +97,7 @@ json_numbers = st.one_of(
 @pytest.mark.parametrize("schema", SCHEMAS, ids=json.dumps)
 @settings(max_examples=40)
 @given(texts=st.lists(st.tuples(st.one_of(json_numbers, st.sampled_from(ODD)), st.booleans()), min_size=1, max_size=20))
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_what_is_proven_jsonschema_grants(schema, texts):
     raw = [json.dumps(text) for text, quoted in texts if quoted]
     raw += [text for text, quoted in texts if not quoted and text not in ODD[2:]]

@@ -474,6 +474,7 @@ def test_the_steps_of_a_gpu_have_their_trace(tmp_path):
     ("kind", "file", "header", "mark", "factor", "more"),
     [("many", TIMELINE, 1, ",", 1, 0.02), ("gpu", LAUNCHES, 0, ";", 1e-3, 20)],
 )
+@pytest.mark.variants(2)
 def test_executions_of_a_stream_follow_each_other(
     tmp_path, kind, file, header, mark, factor, more, streams, changed, row
 ):

@@ -104,6 +104,7 @@ def test_an_external_id_of_two_operators_is_found(trace):
 
 
 @pytest.mark.parametrize("phase", ["s", "f"])
+@pytest.mark.variants(1)
 def test_a_flow_that_lost_an_end_is_found(trace, phase):
     def edit(document):
         document["traceEvents"].remove(next(e for e in work(document, "fwdbwd") if e["ph"] == phase))
@@ -112,6 +113,7 @@ def test_a_flow_that_lost_an_end_is_found(trace, phase):
 
 
 @pytest.mark.parametrize("phase", ["s", "f"])
+@pytest.mark.variants(1)
 def test_a_call_of_the_runtime_that_leads_nowhere_is_right(trace, phase):
     """Kineto ends a flow at every call, and begins one where a memset has no bytes."""
 
@@ -122,7 +124,7 @@ def test_a_call_of_the_runtime_that_leads_nowhere_is_right(trace, phase):
 
 
 @pytest.mark.parametrize("change", ["lost", "twice", "negated", "total"])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_memory_that_does_not_add_up_is_found(trace, change):
     def edit(document):
         memory = sorted(work(document, "cpu_instant_event"), key=lambda event: event["args"]["Ev Idx"])
@@ -241,7 +243,7 @@ GROUP = {"pg_name": "0", "pg_size": 4, "ranks": [0, 1, 2, 3]}
         ({"world_size": 4}, "'rank' is a required property"),
     ],
 )  # fmt: skip
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_what_a_trace_says_of_its_groups(trace, told, expected):
     document = json.loads(trace.read_text())
     trace.write_text(json.dumps({**document, "distributedInfo": told}))
@@ -282,7 +284,7 @@ def test_a_trace_without_any_of_these_events_is_silent(trace):
 
 
 @pytest.mark.parametrize(("start", "lasts"), [(9e15, 9e15), (-9e15, 9e15), (9e15, 0), (0, 9e15)])
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_times_at_the_ends_of_what_a_clock_has_are_findings(trace, start, lasts):
     def edit(document):
         for event in work(document)[:40]:

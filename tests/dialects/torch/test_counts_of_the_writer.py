@@ -70,6 +70,7 @@ def test_an_external_id_that_does_not_follow_the_number_is_found(after):
 
 
 @pytest.mark.parametrize("edit", [external_ids_in_blocks, lose_events])
+@pytest.mark.variants(1)
 def test_external_ids_rise_in_blocks_and_only_where_events_are_numbered(after, edit):
     assert not [one for one in after(edit) if one[0] == "external_ids_follow_their_events"]
 
@@ -118,6 +119,7 @@ def mark_one_step(document: Document) -> None:
 
 
 @pytest.mark.parametrize("edit", [run_before_the_first_step, run_behind_the_last_step])
+@pytest.mark.variants(1)
 def test_an_operator_outside_of_the_steps_is_found(after, edit):
     assert ("operators_run_in_steps", "I112", "error") in after(edit)
 
@@ -134,7 +136,7 @@ def test_an_operator_outside_of_the_steps_is_found(after, edit):
         lambda document: without(document, "ProfilerStep#"),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_what_may_run_outside_of_the_steps_is_right(after, edit):
     assert not [one for one in after(edit) if one[0] == "operators_run_in_steps"]
 
@@ -178,6 +180,7 @@ def release_what_was_allocated_before(document: Document) -> None:
         (1, 1, "warning"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_block_that_is_released_in_another_size_is_found(after, count, device, severity):
     found = after(release_more(count, device))
     assert ("a_release_has_the_size_of_its_allocation", "I107", severity) in found
@@ -228,7 +231,7 @@ def renamed_to(start: str, ending: str) -> Callable[[Document], None]:
         lambda document: document["traceEvents"].__delitem__(slice(len(document["traceEvents"]) // 2, None)),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_window_without_one_of_its_marks_is_found(after, edit):
     assert ("the_window_is_marked_once", "I113", "error") in after(edit)
 
@@ -247,6 +250,7 @@ def no_span(document: Document) -> None:
 
 
 @pytest.mark.parametrize("edit", [several_spans, no_span])
+@pytest.mark.variants(1)
 def test_a_window_of_several_spans_or_none_is_right(after, edit):
     assert not [one for one in after(edit) if one[0] == "the_window_is_marked_once"]
 
@@ -301,12 +305,13 @@ def let_threads_share_sequences(document: Document) -> None:
         (lose_a_flow(-1), "a_backward_operator_has_its_flow"),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_flows_between_forward_and_backward_are_those_of_autograd(after, edit, check):
     assert (check, "I110", "error") in after(edit)
 
 
 @pytest.mark.parametrize("edit", [lose_all_flows, let_threads_share_sequences])
+@pytest.mark.variants(1)
 def test_where_flows_are_not_known_none_is_missed(after, edit):
     assert not [one for one in after(edit) if one[0] == "a_backward_operator_has_its_flow"]
 
@@ -393,7 +398,7 @@ def test_python_functions_are_right_as_torch_writes_them(tmp_path):
         ({"of_4": {"name": "nn.Module: Linear_1x"}}, ("modules_are_named_by_their_number", "I101", "error")),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_python_function_that_was_changed_is_found(tmp_path, changed, check):
     assert check in python_functions(tmp_path, **changed)
 
@@ -411,6 +416,7 @@ def test_a_python_function_that_was_changed_is_found(tmp_path, changed, check):
         ("host_1.1795254636725133111", "/tmp/tmpf87z0qdp", False),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_file_with_the_trace_of_another_is_found(tmp_path, name, written, is_found):
     events = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 26, "dur": 5, "args": {}}]
     document = {"schemaVersion": 1, "traceEvents": events, "traceName": f"{written}.pt.trace.json"}
@@ -458,7 +464,7 @@ def move_lane(name: str, key: str) -> Callable[[Document], None]:
         lambda document: lane_of("thread_name")(document)["args"].update(name="thread 77 (python)"),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_lane_with_half_of_its_metadata_is_found(after, edit):
     assert ("lanes_have_names_and_places", "I103", "error") in after(edit)
 
@@ -581,7 +587,7 @@ def inputs(name: str, change: Callable[[list[Any]], Any]) -> Callable[[Document]
         inputs("Input Dims", lambda found: [[2, 3]] * len(found)),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_inputs_that_are_described_in_two_ways_are_found(after, edit):
     assert ("inputs_are_described_one_by_one", "S103", "error") in after(edit)
 
@@ -597,6 +603,7 @@ def test_a_trace_without_a_base_counts_from_anywhere(after):
 
 
 @pytest.mark.parametrize("caller", [None, 5])
+@pytest.mark.variants(1)
 def test_a_python_function_inside_of_another_has_its_caller_on_its_thread(tmp_path, caller):
     found = python_functions(tmp_path, of_3={"Python parent id": caller})
     assert ("python_functions_have_their_caller", "I115", "error") in found

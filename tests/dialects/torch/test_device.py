@@ -252,7 +252,7 @@ def late(events: list[Event], by_us: float) -> list[Event]:
     }.items(),
     ids=lambda item: item[0],
 )
-@pytest.mark.variants(4)
+@pytest.mark.variants(1)
 def test_what_kineto_may_write_is_right(tmp_path, events):
     assert found(tmp_path, events[1]) == []
 
@@ -356,7 +356,7 @@ def test_what_kineto_may_write_is_right(tmp_path, events):
         "the flow of a call",
     ],
 )
-@pytest.mark.variants(7)
+@pytest.mark.variants(2)
 def test_what_was_lost_or_cannot_be_is_found(tmp_path, events, check, code, severity):
     assert (check, code, severity) in found(tmp_path, events)
 
@@ -465,7 +465,7 @@ def of_a_collective() -> list[Event]:
         (with_argument(LAUNCH, "kernel", "unknown", HIP), 4),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_what_kineto_writes_of_calls_and_work_is_right(tmp_path, events, multiprocessors):
     assert judged_with_devices(tmp_path, events, multiprocessors) == []
 
@@ -506,7 +506,7 @@ FIGURE, COUNT = ("I105", "error"), ("I101", "error")
         (with_argument(KERNEL, "grid", [6, 3, 1], HIP), ("a_call_names_the_kernel_it_launched", *COUNT)),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_what_kineto_writes_of_calls_and_work_is_found_where_it_was_changed(tmp_path, events, check):
     assert check in judged_with_devices(tmp_path, events)
 
@@ -566,7 +566,7 @@ def test_annotations_that_overlap_do_not_say_which_is_around_a_launch(tmp_path):
         "an annotation of a device",
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_launches_alone_are_an_error_where_a_device_was_recorded(tmp_path, events, severity):
     verdicts = found(tmp_path, [MARK, *events])
     assert ("launched_work_ran", "C112", severity) in verdicts
@@ -632,6 +632,7 @@ OF_THE_STREAM = wait("Stream Sync", 1226, 112, dur=12.0)
     }.items(),
     ids=lambda item: item[0],
 )
+@pytest.mark.variants(2)
 def test_waits_that_kineto_may_write_are_right(tmp_path, events):
     made = document(events[1])
     if "before #808" in events[0]:
@@ -676,6 +677,7 @@ RECORDS = ("waits_are_for_a_call_that_records", "I115")
         "a stream's wait that ends in front of its kernel",
     ],
 )
+@pytest.mark.variants(2)
 def test_waits_that_cannot_be_are_found(tmp_path, more, check):
     events = waiting(*more)
     if check[0] == "waiting_ends_behind_the_work":
@@ -715,6 +717,7 @@ def with_collectives(*operators: Event, **of_the_kernel: Any) -> list[Event]:
     ],
     ids=["all", "torch before 2.1", "a kernel without the name", "a wait"],
 )
+@pytest.mark.variants(1)
 def test_collectives_that_torch_may_describe_are_right(tmp_path, events):
     assert found(tmp_path, events) == []
 
@@ -749,5 +752,6 @@ def test_collectives_that_torch_may_describe_are_right(tmp_path, events):
         "another group",
     ],
 )
+@pytest.mark.variants(2)
 def test_collectives_that_lost_what_they_are_are_found(tmp_path, events, check):
     assert check in found(tmp_path, events)

@@ -121,7 +121,7 @@ def with_devices(named: range, drawn: int) -> Edit:
         (with_devices(range(8), 3), ""),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_trace_names_all_of_its_processes_or_none(edited, edit, code):
     assert [one for one in judged(edited(edit)) if one[1] in ("I103", "S101")] == []
 
@@ -168,6 +168,7 @@ def test_too_many_processes_are_refused(tmp_path, monkeypatch):
         ([*[event("aten::mm", 5e12 + 10 * n) for n in range(6)], event("aten::mm", 5e15)], True),
     ],
 )  # fmt: skip
+@pytest.mark.variants(1)
 def test_a_run_may_pause_and_is_one(tmp_path, events, is_found):
     found = [one for one in judged(written(tmp_path, *events)) if one[0] == "a_trace_is_of_one_run"]
     assert bool(found) == is_found
@@ -231,7 +232,7 @@ NAMED = {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name":
         ([[2, 3], []], False, False),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_memory_events_are_missed_only_where_bytes_were_allocated(tmp_path, dims, named, is_found):
     args = {"Input Dims": dims, "Ev Idx": 1}
     events = [event("aten::empty", 0, args={"Ev Idx": 0, "Input Dims": [[]]}), event("aten::empty_like", 10, args=args)]
@@ -315,7 +316,7 @@ LAUNCH = {"category": "cuda_runtime", "args": {"correlation": 5}}
         ([step(1, 0), event("aten::mm", 10), step(2, 100), step(3, 200), event("aten::mm", 210)], 3),
     ],
 )
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_mark_at_an_end_of_the_window_without_work_is_no_step(tmp_path, events, steps):
     found = measured(written(tmp_path, *events))
     assert found["steps"] == steps
@@ -344,6 +345,7 @@ def test_calls_are_counted_by_the_steps_that_ran(tmp_path):
         ([], "error"),
     ],
 )
+@pytest.mark.variants(1)
 def test_a_window_in_which_no_operator_ran_may_be_right(tmp_path, events, severity):
     assert ("something_was_recorded", "C103", severity) in judged(written(tmp_path, *events))
 
@@ -425,7 +427,7 @@ def recording(torch, **more):
 
 @pytest.mark.parametrize("record", [steps_cut_off, storage, no_bytes, only_python, failed_allocation])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.variants(3)
+@pytest.mark.variants(1)
 def test_a_real_recording_is_right(tmp_path, record):
     torch = pytest.importorskip("torch", reason="torch is not installed: pip install -e '.[models]'")
     record(torch, str(tmp_path))
@@ -433,7 +435,7 @@ def test_a_real_recording_is_right(tmp_path, record):
 
 
 @pytest.mark.parametrize("edit", [without("process_name", "process_labels"), repeated])
-@pytest.mark.variants(2)
+@pytest.mark.exhaustive
 def test_real_traces_of_devices_are_right_on_other_systems(tmp_path, edit):
     places = sorted((corpus_place() / "gpu").glob("*/*.json.gz"))
     if not places:

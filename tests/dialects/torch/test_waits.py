@@ -111,6 +111,7 @@ BOTH = (110, 210)
         pytest.param([op("my::item", ts, 5) for ts in BOTH], 0, {}, id="an operator of a user"),
     ],
 )  # fmt: skip
+@pytest.mark.variants(2)
 def test_reads_of_the_host(tmp_path, events, reads, operators):
     found = a_trace(tmp_path, *events)
     assert (found["host_reads"], found["waiting_operators"]) == (reads, operators)
@@ -159,6 +160,7 @@ def test_with_a_runtime_its_calls_say_what_waited(tmp_path):
         ("cudaEventQuery", 0),
     ],
 )
+@pytest.mark.variants(2)
 def test_which_calls_wait(tmp_path, name, waits):
     made = [one for n, ts in enumerate(BOTH) for one in (*item(ts), call(name, ts + 2, n))]
     known = [call("cudaLaunchKernel", ts + 50, 10 + n) for n, ts in enumerate(BOTH)]
@@ -220,7 +222,7 @@ def test_they_are_the_operators_that_torch_says_depend_on_data(tmp_path):
 
 
 @pytest.mark.parametrize("place", gpu_traces())
-@pytest.mark.variants(2)
+@pytest.mark.variants(1)
 def test_real_waits_are_of_the_operators_around_them(place):
     """Read with json alone: of each wait inside of the steps the operator that began last of those that are still running."""
     (path,) = (one for one in place.iterdir() if ".json" in one.name)
