@@ -101,10 +101,13 @@ create macro kind_of_cann(level, name) as case
 
 -- Calls with the innermost operator around each on its thread (`operator`). `calls`: cycle, tid, row, start_ns and others; `operators`:
 -- cycle, tid, name, start_ns, end_ns. Operators of a thread lie in each other or beside each other, so the one around a call is the last
--- that began at the depth of the call.
+-- that began at the depth of the call. An operator without a call inside changes nothing of that, and there may be millions.
 create macro inside_of(calls, operators) as table
-with used as (
-  select * from query_table(operators) where end_ns > start_ns and (cycle, tid) in (select (cycle, tid) from query_table(calls))),
+with begun as (select cycle, tid, start_ns as next_ns from query_table(calls)),
+used as (
+  select operators.* from query_table(operators) as operators
+  asof join begun on begun.cycle = operators.cycle and begun.tid = operators.tid and operators.start_ns <= next_ns
+  where next_ns <= end_ns and end_ns > start_ns),
 edges as (
   select cycle, tid, start_ns as at_ns, 1 as change, end_ns, name, null::bigint as row from used
   union all

@@ -366,7 +366,7 @@ where mhz > 0 and not isnan(mhz);
 -- Calls of CANN, which msprof draws as `level@name`, at the depth of the thread that made them.
 create view cann_calls as
 select events.cycle, events.row, steps.step, if(parts[1] = 'AscendCL', 'acl', lower(parts[1])) as level, parts[2] as name,
-  kind_of_cann(level, parts[2]) as kind, events.thread, trim(word(depth), '"') as tid, events.start_ns, duration_ns
+  kind_of_cann(level, parts[2]) as kind, events.thread, trim(depth, '"') as tid, events.start_ns, duration_ns
 from view_spans as events
 join (
   select number, [string_split(text, '@')[1], regexp_extract(text, '^[^@]*@(.*)$', 1)] as parts
@@ -377,7 +377,7 @@ left join step_ranges as steps on steps.cycle = events.cycle and events.start_ns
 where lanes.name = number_of('CANN') and events.start_ns is not null;
 
 create view cann_callers as
-select events.cycle, trim(word(depth), '"') as tid, words.text as name, events.start_ns, events.start_ns + duration_ns as end_ns
+select events.cycle, trim(depth, '"') as tid, words.text as name, events.start_ns, events.start_ns + duration_ns as end_ns
 from view_spans as events
 join words on words.number = events.name
 join lanes using (cycle, thread)

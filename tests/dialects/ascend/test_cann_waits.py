@@ -9,10 +9,14 @@ import sqlite3
 from collections import Counter
 from contextlib import closing
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perfguard.capture.replay import replay
 from perfguard.gate import compare, examine
@@ -23,6 +27,7 @@ from perfguard.testing import generate
 from tests.mutation.subjects import corpus_directory
 
 CORPUS = corpus_directory()
+MACROS = files("perfguard.dialects").joinpath("macros.sql").read_text(encoding="utf-8")
 WAIT = "aclrtSynchronizeStreamWithTimeout"
 Span = tuple[Decimal, Decimal, str]
 
@@ -102,6 +107,49 @@ def test_waits_of_real_output_are_those_that_a_walk_over_it_finds(place, name, r
     assert calls
     # They have one step.
     assert measured(directory) == {"synchronisations": len(calls), "waiting_operators": around(calls, operators)}
+
+
+# -- what is around a call ----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def nested(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Spans of which each lies in another one or beside it."""
+    spans, places = [], [(0, draw(st.integers(1, 40)))]
+    while places and len(spans) < 12:
+        begin, end = places.pop()
+        cuts = sorted(draw(st.lists(st.integers(begin, end), max_size=4, unique=True)))
+        inside = list(zip(cuts[::2], cuts[1::2], strict=False))
+        spans += inside
+        places += inside
+    return spans
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    threads=st.lists(nested(), min_size=1, max_size=3),
+    calls=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6),
+)
+def test_the_operator_around_a_call_is_the_innermost_of_its_thread(threads, calls):
+    """Or another one of the same times: of a call where one operator ends and another begins it is the later one."""
+    spans = [(tid, begin, end) for tid, those in enumerate(threads) for begin, end in dict.fromkeys(those)]
+    with duckdb.connect() as base:
+        base.execute("create table words (number integer, text varchar)")
+        base.execute("create table steps (cycle integer, step integer, start_ns bigint, end_ns bigint)")
+        base.execute("create table windows (cycle integer, steps bigint)")
+        base.execute("create table files (cycle integer, file integer, slot varchar, rank bigint)")
+        base.execute(MACROS)
+        base.execute("create table ops (cycle integer, tid integer, name varchar, start_ns bigint, end_ns bigint)")
+        base.execute("create table calls (cycle integer, tid integer, row bigint, start_ns bigint)")
+        for tid, begin, end in spans:
+            base.execute("insert into ops values (0, ?, ?, ?, ?)", [tid, f"{begin}-{end}", begin, end])
+        for row, (tid, at) in enumerate(calls):
+            base.execute("insert into calls values (0, ?, ?, ?)", [tid, row, at])
+        found = dict(base.execute("select row, operator from inside_of('calls', 'ops')").fetchall())
+    for row, (tid, at) in enumerate(calls):
+        outer = [(-begin, end) for one, begin, end in spans if one == tid and begin <= at < end]
+        begun = min(outer, default=None)
+        assert found[row] == (begun and f"{-begun[0]}-{begun[1]}")
 
 
 # -- planted -----------------------------------------------------------------------------------------------------------------
