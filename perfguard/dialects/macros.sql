@@ -103,11 +103,15 @@ create macro kind_of_cann(level, name) as case
 -- cycle, tid, name, start_ns, end_ns. Operators of a thread lie in each other or beside each other, so the one around a call is the last
 -- that began at the depth of the call. An operator without a call inside changes nothing of that, and there may be millions.
 create macro inside_of(calls, operators) as table
-with begun as (select cycle, tid, start_ns as next_ns from query_table(calls)),
-used as (
-  select operators.* from query_table(operators) as operators
-  asof join begun on begun.cycle = operators.cycle and begun.tid = operators.tid and operators.start_ns <= next_ns
-  where next_ns <= end_ns and end_ns > start_ns),
+with used as (
+  select * from (
+    select *, min(if(name is null, start_ns, null)) over (partition by cycle, tid order by start_ns desc, name nulls first
+      rows unbounded preceding) as next_ns
+    from (
+      select cycle, tid, name, start_ns, end_ns from query_table(operators) where end_ns > start_ns
+      union all
+      select cycle, tid, null, start_ns, null from query_table(calls)))
+  where name is not null and next_ns <= end_ns),
 edges as (
   select cycle, tid, start_ns as at_ns, 1 as change, end_ns, name, null::bigint as row from used
   union all

@@ -343,13 +343,26 @@ left join step_ranges as steps on steps.cycle = events.cycle and events.start_ns
   and events.start_ns < next_ns
 where category = number_of('cpu_op') and not starts_with(words.text, 'ProfilerStep#');
 
+-- Where an operator of the host asked for what begins on a device at a time: torch_npu and MindSpore draw an arrow (async_npu).
+create view asked_at as
+select ended.cycle, ended.time_ns, min(words.text) as operator
+from flows as ended
+join flows as begun on begun.cycle = ended.cycle and begun.category = ended.category and begun.is_start
+  and begun.id is not distinct from ended.id and begun.id_text is not distinct from ended.id_text
+join view_spans as events on events.cycle = begun.cycle and events.thread = begun.thread and events.start_ns = begun.time_ns
+join words on words.number = events.name
+where ended.category = number_of('async_npu') and not ended.is_start and not starts_with(words.text, 'ProfilerStep#')
+group by ended.cycle, ended.time_ns
+having count(distinct words.text) = 1;
+
 create view kernels_in_tables as
 with numbered as (
   select distinct cycle, step as number, dense_rank() over (partition by cycle order by step) - 1 as step
   from kernel_lines where step is not null)
-select lines.cycle, row, numbered.step, words.text as name, operator as type, if(is_collective, 'communication', 'compute') as kind,
-  1::bigint as calls, 'npu:' || nullif(word(device), '') as device, stream, word(shapes) as input_shapes, start_ns, duration_ns, wait_ns
+select lines.cycle, row, numbered.step, words.text as name, kernel_operators.operator as type, if(is_collective, 'communication', 'compute') as kind,
+  1::bigint as calls, 'npu:' || nullif(word(device), '') as device, stream, asked_at.operator, word(shapes) as input_shapes, start_ns, duration_ns, wait_ns
 from kernel_lines as lines
+left join asked_at on asked_at.cycle = lines.cycle and asked_at.time_ns = lines.start_ns
 join words on words.number = lines.name
 join kernel_operators on kernel_operators.type = lines.type and kernel_operators.name = lines.name
 left join numbered on numbered.cycle = lines.cycle and numbered.number = lines.step;

@@ -13,12 +13,13 @@ with described as (
   select cycle, global_task_id, unnest(arg_min({op_type: op_type, name: name, input_shapes: input_shapes}, row))
   from db_compute_task_info group by cycle, global_task_id),
 kernels as (
-  select tasks.cycle, tasks.row, op_type, name, input_shapes, start_ns, end_ns, device_id as device, stream_id as stream
+  select tasks.cycle, tasks.row, op_type, name, input_shapes, start_ns, end_ns, device_id as device, stream_id as stream, connection_id
   from db_task as tasks join described using (cycle, global_task_id)
   union all
-  select cycle, row, op_type, op_name, null, start_ns, end_ns, null, null from db_communication_op where op_type is not null)
+  select cycle, row, op_type, op_name, null, start_ns, end_ns, null, null, connection_id from db_communication_op where op_type is not null)
 select kernels.cycle, row, coalesce(types.text, op_type::varchar) as operator, coalesce(names.text, name::varchar) as name, start_ns,
-  within(end_ns::hugeint - start_ns) as duration_ns, nullif(trim(inputs.text, '"'), 'N/A') as shapes, 1::bigint as calls, device, stream
+  within(end_ns::hugeint - start_ns) as duration_ns, nullif(trim(inputs.text, '"'), 'N/A') as shapes, 1::bigint as calls, device, stream,
+  connection_id
 from kernels
 left join db_texts as types on types.cycle = kernels.cycle and types.id = op_type
 left join db_texts as names on names.cycle = kernels.cycle and names.id = name
@@ -452,12 +453,23 @@ create view db_waits as select * from db_calls where kind = 'synchronise';
 create view waits_in_databases as
 select cycle, step, coalesce(operator, name) as name from inside_of('db_waits', 'db_operators');
 
+-- Which operator of the host asked for what has the number of a connection; one has a list of them.
+create view db_askers as
+select operators.cycle, ids.connection_id, arg_min(names.text, operators.row) as operator
+from db_pytorch_api as operators
+join db_connection_ids as ids on ids.cycle = operators.cycle and ids.id = operators.connection_id
+join db_texts as names on names.cycle = operators.cycle and names.id = operators.name
+where operators.type = 50001
+group by operators.cycle, ids.connection_id;
+
 -- Kernels with their device and stream; those of a step are those that start after it began and before the next one does.
 create view kernels_in_databases as
-select ran.cycle, row, step, name, operator as type, if(is_collective(operator), 'communication', 'compute') as kind, calls,
-  'npu:' || device as device, stream, shapes as input_shapes, ran.start_ns, duration_ns
+select ran.cycle, row, step, name, ran.operator as type, if(is_collective(ran.operator), 'communication', 'compute') as kind, calls,
+  'npu:' || device as device, stream, db_askers.operator, shapes as input_shapes, ran.start_ns, duration_ns,
+  ran.connection_id as correlation
 from database_executions as ran
-asof left join steps on steps.cycle = ran.cycle and steps.start_ns <= ran.start_ns
+left join db_askers on db_askers.cycle = ran.cycle and db_askers.connection_id = ran.connection_id
+left join host_steps_in_databases as steps on steps.cycle = ran.cycle and ran.start_ns >= steps.start_ns and ran.start_ns < next_ns
 where ran.cycle in (select cycle from listed);
 
 create view collectives_in_databases as

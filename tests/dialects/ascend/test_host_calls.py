@@ -1,4 +1,4 @@
-"""Waits for an Ascend device: calls of CANN by step and operator, in a trace and in a database, counted by other means."""
+"""What the host asks of an Ascend device and waits for, in a trace and in a database: counted by other means."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from perfguard.judge.tolerance import Policy
 from perfguard.judge.verdict import Outcome, Verdict
 from perfguard.reports.overview import headline
 from perfguard.testing import generate
+from tests.contract.test_common_tables import asked
 from tests.mutation.subjects import corpus_directory
 
 CORPUS = corpus_directory()
@@ -107,6 +108,51 @@ def test_waits_of_real_output_are_those_that_a_walk_over_it_finds(place, name, r
     assert calls
     # They have one step.
     assert measured(directory) == {"synchronisations": len(calls), "waiting_operators": around(calls, operators)}
+
+
+def askers_in_a_trace(path: Path) -> Counter[tuple[str, str]]:
+    """By type and name of a kernel, which operator an arrow comes from."""
+    events = json.loads(path.read_text(), parse_float=Decimal)
+    at = {(one["pid"], one["tid"], Decimal(one["ts"])): one["name"] for one in events if one.get("cat") == "cpu_op"}
+    begun, ended = (
+        {one["id"]: one for one in events if one.get("cat") == "async_npu" and one["ph"] == ph} for ph in "sf"
+    )
+    asked = {
+        Decimal(one["ts"]): at[begun[number]["pid"], begun[number]["tid"], Decimal(begun[number]["ts"])]
+        for number, one in ended.items()
+    }
+    rows = csv.DictReader(path.with_name("kernel_details.csv").read_text().splitlines())
+    return Counter((one["Type"], asked.get(Decimal(one["Start Time(us)"].strip()), "")) for one in rows)
+
+
+def askers_in_a_database(path: Path) -> Counter[tuple[str, str]]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as base:
+        texts = dict(base.execute("select id, value from STRING_IDS"))
+        lists = dict(base.execute("select connectionId, id from CONNECTION_IDS"))
+        host = dict(base.execute("select connectionId, name from PYTORCH_API where type = 50001"))
+        work = base.execute(
+            "select opType, connectionId from TASK join COMPUTE_TASK_INFO using (globalTaskId) "
+            "union all select opType, connectionId from COMMUNICATION_OP"
+        )
+        return Counter((texts[kind], texts[host[lists[connection]]]) for kind, connection in work)
+
+
+@pytest.mark.skipif(CORPUS is None, reason="there is no corpus of real output beside this checkout")
+@pytest.mark.parametrize(
+    ("place", "name", "read"),
+    [
+        ("torch_npu-level1/rank0_ascend_pt", "trace_view.json", askers_in_a_trace),
+        ("torch_npu-level1/rank1_ascend_pt", "trace_view.json", askers_in_a_trace),
+        ("torch_npu-level1-db/rank1_ascend_pt", "ascend_pytorch_profiler_1.db", askers_in_a_database),
+    ],
+)
+def test_kernels_are_of_the_operators_that_asked_for_them(place, name, read):
+    assert CORPUS is not None
+    directory = CORPUS / "msinsight" / place
+    ((*rows,),) = asked(directory, "select type, coalesce(operator, ''), count(*) from kernels group by all")
+    assert {(kind, operator): count for kind, operator, count in rows} == read(
+        directory / "ASCEND_PROFILER_OUTPUT" / name
+    )
 
 
 # -- what is around a call ----------------------------------------------------------------------------------------------------
