@@ -29,6 +29,8 @@ class Timing(Plain):
     #: Host memory in use before the first step and after every tenth (`thresholds.MEMORY_EVERY_STEPS`), warm-up steps
     #: included; empty if malloc does not report it.
     host_memory_bytes: tuple[int, ...] = ()
+    #: The clock of the device, after every tenth step that is no warm-up, as its driver has it; empty where none is known.
+    device_clocks_mhz: tuple[float, ...] = ()
     #: The CPUs the process was bound to; empty if the system cannot bind.
     cpus: tuple[int, ...] = ()
     threads: int = 1

@@ -33,7 +33,10 @@ class Target:
 
 
 class Backend(Protocol):
-    """One profiler. Methods are called in the order of this list; `stop` also after a failure."""
+    """One profiler. Methods are called in the order of this list; `stop` also after a failure.
+
+    It may have `clock_mhz() -> float | None` besides: the clock of its device, asked between timed steps.
+    """
 
     name: str
     #: What the profiler records, by condition name of the layouts.

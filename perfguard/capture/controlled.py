@@ -99,6 +99,13 @@ class StepClock:
         self._warm_up = 0
         #: By field of `Timing`, one value a step.
         self._samples: dict[str, list[int]] = {name: [] for name in _SAMPLES}
+        self._read_clock = getattr(backend, "clock_mhz", None)
+        self._clocks_mhz: list[float] = []
+        #: Why the clock of the device is not known.
+        self._no_clock: tuple[str, ...] = ()
+        # The first reading opens the driver's library, and says what the clock was before there was anything to do.
+        self._look_at_the_clock()
+        self._clocks_mhz.clear()
         self._read_memory = host_memory_reader()
         self._host_memory = [] if self._read_memory is None else [self._read_memory()]
 
@@ -136,6 +143,21 @@ class StepClock:
         is_early = time.perf_counter() - self._opened <= thresholds.WARMUP_S
         if self.steps == 1 or (is_early and self.steps <= thresholds.WARMUP_STEPS):
             self._warm_up = self.steps
+        elif self.steps % thresholds.MEMORY_EVERY_STEPS == 0:
+            self._look_at_the_clock()
+
+    def _look_at_the_clock(self) -> None:
+        """Read the clock of the device, which a driver takes milliseconds for; until it once has none."""
+        if self._read_clock is None:
+            return
+        try:
+            found = self._read_clock()
+        except CaptureError as error:
+            found, self._no_clock = None, (str(error),)
+        if found is None:
+            self._read_clock = None
+        else:
+            self._clocks_mhz.append(found)
 
     def is_disturbed(self) -> bool:
         """Whether other processes use so much of the machine that a rest may help; also if that is unknown."""
@@ -173,6 +195,7 @@ class StepClock:
             clock="process" if target.device == "cpu" else "wall",
             **{name: tuple(samples) for name, samples in self._samples.items()},
             host_memory_bytes=tuple(self._host_memory),
+            device_clocks_mhz=tuple(self._clocks_mhz),
             cpus=cpus,
             threads=target.threads,
             cpu_pressure=None
@@ -181,7 +204,7 @@ class StepClock:
             others_share=self._load.others_share(),
             minor_faults=minor - self._faults[0],
             major_faults=major - self._faults[1],
-            notes=notes,
+            notes=notes + self._no_clock,
             environment=environment_of(target),
         )
 

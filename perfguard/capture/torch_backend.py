@@ -103,6 +103,19 @@ class TorchBackend:
         if (accelerator := self._device()[1]) is not None:
             accelerator.synchronize()
 
+    def clock_mhz(self) -> float | None:
+        """Return the clock of a GPU as NVML or AMD SMI has it; None on other devices. Not run on a device.
+
+        Raises `CaptureError` if neither answers.
+        """
+        device, accelerator = self._device()
+        if device != "cuda":
+            return None
+        try:
+            return float(accelerator.clock_rate())
+        except Exception as error:  # Theirs are of packages that need not be there.
+            raise CaptureError(f"the clock of the device is unknown: {error}") from error
+
     def start(self, directory: Path, window: StepWindow) -> None:
         """Start the profiler with the window as its schedule. Raises `CaptureError` if another one is running."""
         if self._torch.autograd._profiler_enabled():

@@ -89,11 +89,12 @@ create macro inputs_of(dims, types) as inputs_in(
   list_transform(from_json(dims, '["json"]'), lambda one: replace(replace(one::varchar, ' ', ''), ',', ', ')), from_json(types, '["varchar"]'));
 
 -- What a call of CANN does, by the level that the writer gives it and its name (AscendCL, acl_rt.h and acl_mdl.h of CANN 5 to 9). A call of
--- the level Runtime is a part of one of AscendCL. A copy that is no asynchronous one waits for itself, not for what was asked for before.
+-- the level Runtime is a part of one of AscendCL. A copy and a graph that are not asynchronous wait for themselves, not for what was asked
+-- for before. CANN records no aclrtSynchronizeEventWithTimeout (acl_rt_impl).
 create macro kind_of_cann(level, name) as case
   when level = 'node' and name = 'launch' then 'kernel'
   when level <> 'acl' then 'other'
-  when regexp_full_match(name, 'aclrtSynchronize(Device|Event|Stream)(WithTimeout)?') then 'synchronise'
+  when regexp_full_match(name, 'aclrt(Synchronize(Device|Event|Stream)(WithTimeout)?|Free(Host)?WithDevSync)') then 'synchronise'
   when starts_with(name, 'aclrtMemcpy') then 'copy'
   when starts_with(name, 'aclrtMemset') then 'set'
   when regexp_matches(name, '^aclmdl(RI)?Execute') then 'graph'
@@ -122,12 +123,13 @@ placed as (
   select *, row_number() over in_time as place, sum(change) over in_time as depth
   from edges
   window in_time as (
-    partition by cycle, tid order by at_ns, if(change = 0, 2, change), end_ns desc rows unbounded preceding)),
+    partition by cycle, tid order by at_ns, if(change = 0, 2, change), end_ns desc, name rows unbounded preceding)),
 around as (
-  select cycle, tid, row, change, depth,
-    arg_max(name, place) filter (change = 1) over (partition by cycle, tid, depth order by place rows unbounded preceding) as operator
+  select cycle, row, change, at_ns,
+    arg_max({'name': name, 'end_ns': end_ns}, place) filter (change = 1) over (
+      partition by cycle, tid, depth order by place rows unbounded preceding) as last
   from placed where change >= 0)
-select found.*, if(depth > 0, around.operator, null) as operator
+select found.*, if(last.end_ns >= at_ns, last.name, null) as operator
 from query_table(calls) as found
 left join around on around.cycle = found.cycle and around.row = found.row and around.change = 0;
 

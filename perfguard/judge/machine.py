@@ -16,6 +16,8 @@ from perfguard.measure.metrics import TIME_METRICS
 
 #: The machine may have caused a slower step: the verdict is INCONCLUSIVE.
 EXCUSES = frozenset({Code.B107, Code.B112})
+#: Clocks of devices: under the profiler, and of timed processes.
+_CLOCKS = frozenset({"device_clock", "run_device_clock"})
 #: Times that are longer on a busy machine, independent of the code.
 _UNDER_LOAD = frozenset({"step_cost", "run_blocked_time"})
 
@@ -125,7 +127,7 @@ def _slower_clock(comparisons: Iterable[Comparison], failing: Collection[str]) -
 
     A clock of 82 % makes a time up to 1/0.82 times as long: what became longer than that is slower for another reason.
     """
-    clocks = [one for one in comparisons if one.metric == "device_clock" and one.numbers is not None]
+    clocks = [one for one in comparisons if one.metric in _CLOCKS and one.numbers is not None]
     lost = [(one, one.numbers[1] / one.numbers[0]) for one in clocks if one.numbers is not None and one.numbers[0] > 0]
     slowest, share = min(lost, key=lambda pair: pair[1], default=(None, 1.0))
     if slowest is None or slowest.numbers is None or not 0 < share <= 1 - thresholds.CLOCK_MOVED:
@@ -134,17 +136,13 @@ def _slower_clock(comparisons: Iterable[Comparison], failing: Collection[str]) -
     places = frozenset(
         one.label
         for one in comparisons
-        if one.label in failing
-        and one.metric in TIME_METRICS
-        and _grew(one) <= longest
-        and one.metric != "device_clock"
+        if one.label in failing and one.metric in TIME_METRICS and _grew(one) <= longest and one.metric not in _CLOCKS
     )
     if not places:
         return None
     before, now = slowest.numbers
-    message = (
-        f"the clock of {slowest.subject} was at {100 * share:.0f} % of the baseline's ({now:.0f} of {before:.0f} MHz)"
-    )
+    named = slowest.subject or "the device"
+    message = f"the clock of {named} was at {100 * share:.0f} % of the baseline's ({now:.0f} of {before:.0f} MHz)"
     return Excuse(code=Code.B107, message=message, places=places)
 
 

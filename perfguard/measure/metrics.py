@@ -44,8 +44,8 @@ def _warned(name: str, unit: str, meaning: str, **others: Any) -> Metric:
     return _timed(name, unit, meaning, relative=math.inf, warn_relative=thresholds.WALL_WARNING, **others)
 
 
-def _shown_of_runs(name: str, unit: str, meaning: str) -> Metric:
-    return replace(_shown(name, unit, meaning), by_run=True)
+def _shown_of_runs(name: str, unit: str, meaning: str, better: Better = Better.LOWER, **others: Any) -> Metric:
+    return replace(_shown(name, unit, meaning, better, **others), by_run=True)
 
 
 _ALL = (
@@ -575,6 +575,14 @@ _ALL = (
     ),
     _shown_of_runs(
         "run_calibration", "us", "CPU time of the kernel between the steps of a controlled process; the minimum."
+    ),
+    _shown_of_runs(
+        "run_device_clock",
+        "MHz",
+        "The clock of a GPU while a controlled process timed its steps, as its driver has it (nvidia-ml-py or amdsmi); the "
+        "highest of the processes.",
+        Better.HIGHER,
+        noun="The clock of the device",
     ),
     _shown_of_runs(
         "run_machine_load",

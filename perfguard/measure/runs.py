@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from perfguard import thresholds
-from perfguard.measure.measurement import Measurement, Samples, p90
+from perfguard.measure.measurement import Better, Measurement, Samples, p90
+from perfguard.measure.metrics import METRICS
 from perfguard.recording import Recording
 from perfguard.timing import Timing
 from perfguard.window import Phase
@@ -23,7 +24,9 @@ def measure_runs(timings: Iterable[Timing]) -> tuple[Measurement, ...]:
     for name, function in OF_TIMING.items():
         samples = tuple(round(sample, 6) for timing in timings if (sample := function(timing)) is not None)
         if samples:
-            found.append(Measurement(metric=name, subject="", value=best_of_runs(samples), samples=samples))
+            sign = -1 if METRICS[name].better is Better.HIGHER else 1
+            best = sign * best_of_runs([sign * sample for sample in samples])
+            found.append(Measurement(metric=name, subject="", value=best, samples=samples))
     return tuple(sorted(found, key=lambda m: m.key))
 
 
@@ -111,6 +114,9 @@ OF_TIMING: dict[str, Callable[[Timing], float | None]] = {
     "host_memory_growth_bytes": _host_memory_growth_bytes,
     # The smallest kernel: the speed of the machine, as one matrix product sees it.
     "run_calibration": lambda timing: min(timing.calibration_ns) / 1e3,
+    "run_device_clock": lambda timing: (
+        statistics.median(timing.device_clocks_mhz) if timing.device_clocks_mhz else None
+    ),
     # The minimum over processes shows whether one of them ran on a quiet machine.
     "run_machine_load": lambda timing: None if timing.others_share is None else 100 * timing.others_share,
 }

@@ -163,6 +163,49 @@ def test_a_system_that_binds_nothing_is_said(window, monkeypatch):
     assert window(cpus=()).run(work).notes == ("the process could not be bound to one CPU",)
 
 
+class Driver:
+    """A GPU as torch has it: it says its clock as often as it has one."""
+
+    def __init__(self, *clocks: int) -> None:
+        self._clocks = list(clocks)
+
+    def synchronize(self) -> None: ...
+
+    def get_device_name(self) -> str:
+        return "a GPU"
+
+    def clock_rate(self) -> int:
+        if not self._clocks:
+            raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed or it can't be imported.")
+        return self._clocks.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("driver", "clocks", "notes"),
+    [
+        (None, (), ()),
+        (Driver(345, 1980, 1410, 1980), (1980.0, 1410.0), ()),
+        (
+            Driver(345, 1980),
+            (1980.0,),
+            ("the clock of the device is unknown: nvidia-ml-py does not seem to be installed or",),
+        ),
+        (Driver(), (), ("the clock of the device is unknown: nvidia-ml-py does not seem to be installed or",)),
+    ],
+    ids=["a CPU", "a GPU", "a driver that stops", "no driver"],
+)
+def test_the_clock_of_a_gpu_is_read_after_every_tenth_step(window, monkeypatch, driver, clocks, notes):
+    """torch's own function asks NVML or AMD SMI; here a stand-in. The first reading is of an idle GPU."""
+    made = window(least=20)
+    monkeypatch.setattr(thresholds, "MOST_STEPS", 20)
+    monkeypatch.setattr(thresholds, "WARMUP_STEPS", 0)
+    if driver is not None:
+        monkeypatch.setattr(made.backend, "_device", lambda: ("cuda", driver))
+    timing = made.run(work)
+    assert timing.device_clocks_mhz == clocks
+    assert [found.startswith(one) for found, one in zip(timing.notes, notes, strict=True)] == [True] * len(notes)
+
+
 def test_clocks_that_stand_still_give_zeros_and_no_cost(window, monkeypatch):
     for clock in ("process_time_ns", "thread_time_ns", "perf_counter_ns"):
         monkeypatch.setattr(time, clock, lambda: 7)

@@ -45,6 +45,29 @@ def test_what_a_clock_explains(mhz, us, outcome):
         ]
 
 
+@pytest.mark.parametrize(
+    ("mhz", "cost", "outcome"),
+    [(1980.0, 1.25, "FAILED"), (1584.0, 1.25, "INCONCLUSIVE"), (1584.0, 1.5, "FAILED"), (None, 1.25, "FAILED")],
+)
+def test_a_clock_that_a_driver_said_explains_the_cost_of_a_step(mhz, cost, outcome):
+    """Without a driver that says one nothing is explained, and the lack of it fails nothing by itself."""
+    before = [
+        measured("step_cost", 1.0, samples=(1.0,) * 5),
+        measured("run_device_clock", 1980.0, samples=(1980.0,) * 5),
+    ]
+    now = [measured("step_cost", cost, samples=(cost,) * 5)]
+    if mhz is not None:
+        now.append(measured("run_device_clock", mhz, samples=(mhz,) * 5))
+    calls = measured("operator_calls", 1, "aten::mm")
+    found = compared(examine(*now, calls), baseline(*before, calls), policy=Policy())
+    assert found.outcome.value == outcome
+    if outcome == "INCONCLUSIVE":
+        (message,) = (one.message for one in found.findings if one.code.name == "B107")
+        assert message == "the clock of the device was at 80 % of the baseline's (1584 of 1980 MHz)"
+    same = compared(examine(before[0], calls), baseline(*before, calls), policy=Policy())
+    assert same.outcome.value == "PASSED"
+
+
 def test_another_failure_is_not_explained():
     assert judged(1476, 125, measured("operator_calls", 2, "aten::relu")).outcome.value == "FAILED"
     found = judged(1476, 125, idle=100.0)

@@ -117,6 +117,13 @@ def test_a_step_or_two_are_enough_for_a_number(steps):
     assert found["step_cost"] == (2.0, (2.0,))
 
 
+def test_the_clock_of_a_device_is_the_usual_one_of_the_process_with_the_highest():
+    """A process that was throttled is not the one whose step counts."""
+    clocks = [(1980.0, 1410.0, 1980.0), (1410.0, 1410.0, 1980.0), ()]
+    assert of(*(timing(device_clocks_mhz=one) for one in clocks))["run_device_clock"] == (1980.0, (1980.0, 1410.0))
+    assert "run_device_clock" not in of(timing())
+
+
 def test_processes_keep_their_order():
     slow = timing(process_cpu_ns=(4_000_000, 5_000_000, 5_000_000))
     assert of(slow, timing(), slow)["step_cost"] == (2.0, (4.0, 2.0, 4.0))

@@ -19,6 +19,6 @@ select cycle, device as subject, mean from mean_over_time('counters_in_trace_vie
 
 -- metric: synchronisations, waiting_operators
 -- needs: windows, view_spans, processes
--- about: Calls of AscendCL that make the host wait for its device, by the step in which they begin, and the operators around them. Not
---   measured where the trace has no call of AscendCL at all (level 0).
+-- about: Calls of AscendCL that make the host wait for its device, on threads that run operators or mark steps, by the step in which they
+--   begin, and the operators around them. Not measured where the trace has no call of AscendCL's runtime (level 0).
 from waits_by_step('waits_in_trace_views', 'cann_recorded')

@@ -399,10 +399,20 @@ where category = number_of('cpu_op') and not starts_with(words.text, 'ProfilerSt
 create view launches_in_trace_views as
 select cycle, row, step, name, kind, thread, operator, start_ns, duration_ns from inside_of('cann_calls', 'cann_callers');
 
--- Cycles whose calls of AscendCL were recorded: from level 1 on.
-create view cann_recorded as select distinct cycle from cann_calls where level = 'acl';
+-- Threads of the host that mark steps or run operators: what they call is of the step in which it begins. torch_npu's queue and other
+-- threads of its own call when they come to it.
+create view stepping_threads as
+select distinct events.cycle, trim(depth, '"') as tid
+from view_spans as events
+join lanes using (cycle, thread)
+where category = number_of('cpu_op') or (events.cycle, events.row) in (select (cycle, row) from view_step_marks);
 
-create view cann_waits as select * from cann_calls where kind = 'synchronise';
+-- Cycles whose calls of the runtime were recorded, and that say which thread runs the steps. The text of level 0 has none.
+create view cann_recorded as
+select distinct cycle from cann_calls where level = 'acl' and starts_with(name, 'aclrt') and cycle in (select cycle from stepping_threads);
+
+create view cann_waits as
+select * from cann_calls where kind = 'synchronise' and (cycle, tid) in (select (cycle, tid) from stepping_threads);
 
 create view waits_in_trace_views as
 select cycle, step, coalesce(operator, name) as name from inside_of('cann_waits', 'cann_callers');

@@ -446,21 +446,27 @@ where api.start_ns is not null;
 create view launches_in_databases as
 select cycle, row, step, name, kind, operator, start_ns, duration_ns, correlation from inside_of('db_calls', 'db_operators');
 
-create view db_recorded as select distinct cycle from db_calls where level = 'acl';
+-- Threads that run operators; torch_npu's queue calls when it comes to it.
+create view db_stepping_threads as select distinct cycle, global_tid as tid from db_pytorch_api where type = 50001;
 
-create view db_waits as select * from db_calls where kind = 'synchronise';
+create view db_recorded as
+select distinct cycle from db_calls where level = 'acl' and starts_with(name, 'aclrt') and cycle in (select cycle from db_stepping_threads);
+
+create view db_waits as
+select * from db_calls where kind = 'synchronise' and (cycle, tid) in (select (cycle, tid) from db_stepping_threads);
 
 create view waits_in_databases as
 select cycle, step, coalesce(operator, name) as name from inside_of('db_waits', 'db_operators');
 
 -- Which operator of the host asked for what has the number of a connection; one has a list of them.
 create view db_askers as
-select operators.cycle, ids.connection_id, arg_min(names.text, operators.row) as operator
+select operators.cycle, ids.connection_id, min(names.text) as operator
 from db_pytorch_api as operators
 join db_connection_ids as ids on ids.cycle = operators.cycle and ids.id = operators.connection_id
 join db_texts as names on names.cycle = operators.cycle and names.id = operators.name
-where operators.type = 50001
-group by operators.cycle, ids.connection_id;
+where operators.type = 50001 and not starts_with(names.text, 'ProfilerStep#')
+group by operators.cycle, ids.connection_id
+having count(distinct names.text) = 1;
 
 -- Kernels with their device and stream; those of a step are those that start after it began and before the next one does.
 create view kernels_in_databases as

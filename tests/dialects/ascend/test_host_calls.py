@@ -208,7 +208,7 @@ def gap_of(begin: Decimal, operators: list[Decimal]) -> Decimal:
 
 def count_in_api_statistic(output: Path, name: str, times: int) -> None:
     path = output / "api_statistic.csv"
-    if not path.is_file():
+    if not path.is_file() or not times:
         return
     header = next(csv.reader([path.read_text().partition("\n")[0]]))
     known = {
@@ -224,7 +224,7 @@ def append(path: Path, row: list[Any]) -> None:
     path.write_text(path.read_text() + text.getvalue())
 
 
-def plant_in_text(place: Path, waits: int) -> None:
+def plant_in_text(place: Path, waits: int, edge_us: int) -> None:
     """An item in each step that waits for the device so often, in every file that counts such things."""
     (output,) = place.rglob("ASCEND_PROFILER_OUTPUT")
     path = output / "trace_view.json"
@@ -248,15 +248,21 @@ def plant_in_text(place: Path, waits: int) -> None:
             args = {"Thread Id": step["tid"], "Mode": "ACL_RTS", "level": "acl", "id": WAIT, "connection_id": 7}
             called = {"name": f"AscendCL@{WAIT}", "ts": f"{begin + (3 + number) * gap:.3f}", "dur": 0.5}
             events.append({**where, "pid": cann, **called, "args": args})
+    # The profiler's own, behind the last step; and one of another thread, at the edge of one.
+    last = Decimal(steps[-1]["ts"]) + Decimal(str(steps[-1]["dur"]))
+    for tid, at in ((steps[-1]["tid"], last + 50), (777, last + Decimal(edge_us))):
+        name = "AscendCL@aclrtSynchronizeDevice"
+        events.append({"ph": "X", "tid": tid, "pid": cann, "name": name, "ts": f"{at:.3f}", "dur": 0.5, "args": {}})
     path.write_text(json.dumps(events))
     count_in_api_statistic(output, WAIT, len(steps) * waits)
+    count_in_api_statistic(output, "aclrtSynchronizeDevice", 2)
 
 
-def plant_in_a_database(place: Path, waits: int) -> None:
+def plant_in_a_database(place: Path, waits: int, edge_us: int) -> None:
     (path,) = place.rglob("ascend_pytorch_profiler*.db")
     with closing(sqlite3.connect(path)) as base, base:
         strings = {}
-        for name in ("aten::item", "aten::_local_scalar_dense", WAIT):
+        for name in ("aten::item", "aten::_local_scalar_dense", "aclrtSynchronizeDevice", *([WAIT] * bool(waits))):
             (known,) = base.execute("select max(id) from STRING_IDS").fetchone()
             strings[name] = known + 1
             base.execute("insert into STRING_IDS values (?, ?)", (known + 1, name))
@@ -280,6 +286,10 @@ def plant_in_a_database(place: Path, waits: int) -> None:
                 start = begin + (3 + number) * gap
                 call = (start, start + 500, 20000, tid, start % 10**9 + 10**9, strings[WAIT])
                 base.execute("insert into CANN_API values (?, ?, ?, ?, ?, ?)", call)
+        (last,) = base.execute("select max(endNs) from STEP_TIME").fetchone()
+        for thread, start in ((tid, last + 50_000), (tid + 777, last + 1000 * edge_us)):
+            call = (start, start + 500, 20000, thread, start % 10**9 + 10**9, strings["aclrtSynchronizeDevice"])
+            base.execute("insert into CANN_API values (?, ?, ?, ?, ?, ?)", call)
 
 
 @pytest.fixture(params=[("text", plant_in_text), ("database", plant_in_a_database)], ids=lambda one: one[0])
@@ -287,20 +297,19 @@ def planted(request: Any, tmp_path: Path) -> Any:
     """Return what writes a directory with so many waits a step."""
     form, plant = request.param
 
-    def write(waits: int | None) -> Path:
-        place = tmp_path / str(waits)
+    def write(waits: int, *, edge_us: int = 1) -> Path:
+        place = tmp_path / f"{waits} {edge_us}"
         generate("pt-npu", seed=1, steps=3, conditions={} if form == "text" else {"text": False, "db": True}).write(
             place
         )
-        if waits is not None:
-            plant(place, waits)
+        plant(place, waits, edge_us)
         return place
 
     return write
 
 
 def test_a_hidden_wait_fails_and_its_operator_is_said_first(planted):
-    base, now = (examined(planted(waits)) for waits in (None, 2))
+    base, now = (examined(planted(waits)) for waits in (0, 2))
     assert (base.outcome, now.outcome) == (Outcome.PASSED, Outcome.PASSED), [*base.findings, *now.findings]
     verdict = compare(base, now, policy=Policy())
     assert verdict.outcome is Outcome.FAILED
@@ -310,11 +319,24 @@ def test_a_hidden_wait_fails_and_its_operator_is_said_first(planted):
     assert compare(now, base, policy=Policy()).outcome in (Outcome.PASSED, Outcome.CHANGED)
 
 
-def test_what_waits_is_unknown_where_no_call_of_ascendcl_was_recorded(tmp_path):
-    """Level 0 has launches of nodes alone."""
+def test_a_wait_of_another_thread_is_of_no_step(planted):
+    """torch_npu's queue calls when it comes to it: a little earlier or later is no other step."""
+    before, behind = (examined(planted(1, edge_us=us)) for us in (-1, 1))
+    verdict = compare(before, behind, policy=Policy())
+    assert verdict.outcome is Outcome.PASSED
+    assert {
+        one.value for side in (before, behind) for one in side.measurements if one.metric == "synchronisations"
+    } == {1}
+
+
+@pytest.mark.parametrize("left", ["", "AscendCL@aclnn"])
+def test_what_waits_is_unknown_where_no_call_of_the_runtime_was_recorded(tmp_path, left):
+    """The text of level 0 has no call at all."""
     generate("pt-npu", seed=1, steps=3).write(tmp_path)
     (path,) = tmp_path.rglob("trace_view.json")
-    events = [one for one in json.loads(path.read_text()) if not one.get("name", "").startswith("AscendCL@")]
+    events = json.loads(path.read_text())
+    kept = ("AscendCL@aclnn",) if left else ()
+    events = [one for one in events if "@" not in one.get("name", "") or one["name"].startswith(kept)]
     path.write_text(json.dumps(events))
     assert measured(tmp_path) == {}
 
