@@ -376,7 +376,7 @@ select cycle, row, 'npu:' || (try_cast(process as bigint) % 32) as device, 'cloc
 from clocks join threads on threads.number = clocks.thread
 where mhz > 0 and not isnan(mhz);
 
--- Calls of CANN, which msprof draws as `level@name`, at the depth of the thread that made them.
+-- Calls of CANN, which msprof draws as `level@name`. `tid`: the thread of the host that made them, as the system numbers it.
 create view cann_calls as
 select events.cycle, events.row, steps.step, if(parts[1] = 'AscendCL', 'acl', lower(parts[1])) as level, parts[2] as name,
   kind_of_cann(level, parts[2]) as kind, events.thread, trim(depth, '"') as tid, events.start_ns, duration_ns

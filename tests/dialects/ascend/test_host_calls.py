@@ -31,6 +31,16 @@ CORPUS = corpus_directory()
 MACROS = files("perfguard.dialects").joinpath("macros.sql").read_text(encoding="utf-8")
 WAIT = "aclrtSynchronizeStreamWithTimeout"
 Span = tuple[Decimal, Decimal, str]
+REAL = CORPUS and sorted(
+    path
+    for name in ("trace_view.json", "ascend_pytorch_profiler_*.db")
+    for path in (CORPUS / "msinsight").glob(f"*/*_ascend_pt/ASCEND_PROFILER_OUTPUT/{name}")
+)
+of_real_output = pytest.mark.parametrize(
+    "path",
+    REAL or [pytest.param(Path(), marks=pytest.mark.skip("there is no corpus of real output beside this checkout"))],
+    ids=lambda path: path.parent.parent.name + path.suffix,
+)
 
 
 def examined(place: Path) -> Verdict:
@@ -92,22 +102,12 @@ def in_a_database(path: Path) -> tuple[list[Span], list[Span]]:
     return [(Decimal(start), Decimal(end), name) for start, end, name, _ in waits], operators
 
 
-@pytest.mark.skipif(CORPUS is None, reason="there is no corpus of real output beside this checkout")
-@pytest.mark.parametrize(
-    ("place", "name", "read"),
-    [
-        ("torch_npu-level1/rank0_ascend_pt", "trace_view.json", in_a_trace),
-        ("torch_npu-level1/rank1_ascend_pt", "trace_view.json", in_a_trace),
-        ("torch_npu-level1-db/rank1_ascend_pt", "ascend_pytorch_profiler_1.db", in_a_database),
-    ],
-)
-def test_waits_of_real_output_are_those_that_a_walk_over_it_finds(place, name, read):
-    assert CORPUS is not None
-    directory = CORPUS / "msinsight" / place
-    calls, operators = read(directory / "ASCEND_PROFILER_OUTPUT" / name)
+@of_real_output
+def test_waits_of_real_output_are_those_that_a_walk_over_it_finds(path):
+    calls, operators = (in_a_database if path.suffix == ".db" else in_a_trace)(path)
     assert calls
     # They have one step.
-    assert measured(directory) == {"synchronisations": len(calls), "waiting_operators": around(calls, operators)}
+    assert measured(path.parents[1]) == {"synchronisations": len(calls), "waiting_operators": around(calls, operators)}
 
 
 def askers_in_a_trace(path: Path) -> Counter[tuple[str, str]]:
@@ -137,22 +137,11 @@ def askers_in_a_database(path: Path) -> Counter[tuple[str, str]]:
         return Counter((texts[kind], texts[host[lists[connection]]]) for kind, connection in work)
 
 
-@pytest.mark.skipif(CORPUS is None, reason="there is no corpus of real output beside this checkout")
-@pytest.mark.parametrize(
-    ("place", "name", "read"),
-    [
-        ("torch_npu-level1/rank0_ascend_pt", "trace_view.json", askers_in_a_trace),
-        ("torch_npu-level1/rank1_ascend_pt", "trace_view.json", askers_in_a_trace),
-        ("torch_npu-level1-db/rank1_ascend_pt", "ascend_pytorch_profiler_1.db", askers_in_a_database),
-    ],
-)
-def test_kernels_are_of_the_operators_that_asked_for_them(place, name, read):
-    assert CORPUS is not None
-    directory = CORPUS / "msinsight" / place
-    ((*rows,),) = asked(directory, "select type, coalesce(operator, ''), count(*) from kernels group by all")
-    assert {(kind, operator): count for kind, operator, count in rows} == read(
-        directory / "ASCEND_PROFILER_OUTPUT" / name
-    )
+@of_real_output
+def test_kernels_are_of_the_operators_that_asked_for_them(path):
+    ((*rows,),) = asked(path.parents[1], "select type, coalesce(operator, ''), count(*) from kernels group by all")
+    counted = askers_in_a_database if path.suffix == ".db" else askers_in_a_trace
+    assert {(kind, operator): count for kind, operator, count in rows} == counted(path)
 
 
 # -- what is around a call ----------------------------------------------------------------------------------------------------
